@@ -28,8 +28,8 @@ class nothing_leaves:  # noqa: N801
 
     Output could reveal records or the number of trials. The global generators, which estimators
     may use, are put back and not seeded: other threads may draw noise from them. What compiled
-    code writes to the terminal by itself is not held back. Filters of warnings, and what is recorded
-    of these, may belong to a context (free-threaded Python), which a block leaves alone: it wants a
+    code writes to the terminal by itself is not held back. Filters of warnings, and records of
+    these, may belong to a context (free-threaded Python), which a block leaves alone: it wants a
     recorder of its own inside.
 
     The streams belong to the process: the first block silences them, the last restores them. An

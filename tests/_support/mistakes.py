@@ -207,6 +207,12 @@ PRIVACY = [
         "except ZeroDivisionError:",
         "tests/privacy/ledger/test_ledger_processes.py -k interrupt",
     ),
+    (
+        "ledger/_process.py",
+        "while frame.f_lasti == place:",
+        "while False:",
+        "tests/privacy/ledger/test_ledger_processes.py -k interrupt",
+    ),
     ("ledger/_receipts.py", "                block.end()", "                pass", FAULTS),
     ("ledger/_receipts.py", "if self._payer is PROCESS.token and not", "if not", RECEIPTS),
     ("ledger/_charging.py", "block.hand_out()", "pass", RECEIPTS),
