@@ -234,8 +234,10 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
     refuse_masked(values, "values")
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         array, error = attempt(np.asarray, values)  # type: ignore[no-untyped-call]
-        if isinstance(values, list | tuple) and error is None and array.dtype.kind not in "fiu":
-            # Typed by one record for all: cell by cell instead.
+        # Typed by one record for all, as in series of numbers that may be missing (pandas 2).
+        nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", np.dtype(object))
+        by_cell = isinstance(values, list | tuple) or nullable.kind in "fiu"
+        if by_cell and error is None and array.dtype.kind not in "fiu":
             cells = np.array(values, dtype=object)
             array = np.reshape([_as_float(cell) for cell in cells.flat], cells.shape)
     if error is not None:
