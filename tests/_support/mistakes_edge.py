@@ -591,6 +591,12 @@ MISTAKES += [
     ),
     (
         "model_selection/protection/_setup.py",
+        'if name in ("X", "X_val") and',
+        "if False and",
+        f"{_SEARCH}/test_bad_input.py -k structured",
+    ),
+    (
+        "model_selection/protection/_setup.py",
         "map(by_row, (y, y_val))",
         "y, y_val",
         f"{_SEARCH}/rows/test_settled_types.py -k containers",

@@ -513,6 +513,21 @@ def test_a_matrix_is_refused_by_name(name, protect):
         search.fit(**rows)
 
 
+@pytest.mark.parametrize("name", ["X", "X_val"])
+@pytest.mark.parametrize("protect", ["validation", "all"])
+def test_a_structured_array_is_refused_by_name(name, protect):
+    """The text of one record makes a field one of objects, also for the public rows of a table."""
+    rows = {"X": np.eye(20), "y": LABELS, "X_val": np.eye(20), "y_val": LABELS}
+    rows[name] = np.rec.fromarrays(np.eye(20, 2).T)
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, protect=protect)
+    with (
+        PrivacyLedger(9, 0.1) as ledger,
+        pytest.raises(TypeError, match=rf"^{name} is a structured array.*DataFrame\({name}\)"),
+    ):
+        search.fit(**rows)
+    assert ledger.spent().epsilon == 0
+
+
 @pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
 def test_a_masked_array_is_refused_by_name(name):
     rows = {"X": np.eye(20), "y": LABELS, "X_val": np.eye(20), "y_val": LABELS}
