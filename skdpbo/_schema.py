@@ -314,7 +314,7 @@ def _refuse_containers(values, name):
             f"{name}.to_dask_array(lengths=True) or {name}.compute()."
         )
     by_row = any(hasattr(values, kind) for kind in _BY_ROW) and not isinstance(values, Mapping)
-    if not (by_row or issparse(values)):
+    if not (by_row or issparse(values) or values is None):  # None: no targets
         raise TypeError(_NO_ROWS.format(name, type(values).__name__))
     if hasattr(values, "columns") and declared_types(values) == [None]:
         raise TypeError(f"{name} is a table of unknown types: give a pandas frame or an array.")
