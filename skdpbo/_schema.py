@@ -316,7 +316,7 @@ def _refuse_containers(values, name):
     by_row = any(hasattr(values, kind) for kind in _BY_ROW) and not isinstance(values, Mapping)
     if not (by_row or issparse(values) or values is None):  # None: no targets
         raise TypeError(_NO_ROWS.format(name, type(values).__name__))
-    if hasattr(values, "columns") and declared_types(values) == [None]:
+    if hasattr(values, "columns") and any(t is None for t in declared_types(values)):
         raise TypeError(f"{name} is a table of unknown types: give a pandas frame or an array.")
     # Of no row: a tensor of a type that numpy does not have, or whose gradients are kept.
     is_tensor = hasattr(values, "dtype") and not is_dask(values)
