@@ -1,4 +1,13 @@
-"""The one ``except`` of everything that is computed from protected records."""
+"""The one ``except`` of everything that is computed from protected records.
+
+And single values that are missing, hidden by a mask, or complex for those of other records.
+"""
+
+from typing import Any
+
+import numpy as np
+
+_COMPLEX_TYPES = complex, np.complex64, np.complex128, np.clongdouble
 
 
 def attempt(function, *args, **kwargs):
@@ -51,6 +60,22 @@ def attempt_publicly(function, *args):
 def is_known(value):
     """Whether a value is not missing: NaN, NaT and NA are not equal to themselves."""
     return value is not None and bool(attempt(lambda: bool(value == value))[0])
+
+
+def real_if_exact(cell):
+    """Return a complex number without imaginary part as a real one, anything else as it is.
+
+    One complex number among those of other records has made complex ones of all.
+    """
+    # Not of a sub-class, whose attributes may do anything.
+    exact = type(cell) in _COMPLEX_TYPES and cell.imag == 0
+    return cell.real if exact else cell
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise a TypeError for an array with a mask: what it hides would be read and released."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
 
 
 def _drop_frames(error):

@@ -133,7 +133,8 @@ def separate_labels(y):
     table, _ = attempt(np.asarray, y, dtype=object)
     # It looks into each of them, and one that raises, or a longer one, changes what it finds.
     if np.ndim(table) < 2 or table.shape[1:] == (1,):
-        return np.fromiter(map(_label, y), dtype=object, count=len(y))
+        rows = y if hasattr(y, "__getitem__") else table  # as an array alone
+        return np.fromiter(map(_label, rows), dtype=object, count=len(rows))
     return table
 
 

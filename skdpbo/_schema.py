@@ -1,7 +1,9 @@
 """The schema of protected records, checked without a word about their values."""
 
+import re
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from decimal import Decimal
 from numbers import Number
 
@@ -11,7 +13,7 @@ from sklearn import config_context
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import _num_samples
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, refuse_masked
 
 _IMPUTE = (
     "DPSimpleImputer of skdpbo.preprocessing, as an earlier step of a pipeline, fills in missing "
@@ -26,13 +28,19 @@ _KINDS: dict[type, str] = {
     str: "texts",
     Decimal: "decimals",
 }
-_COMPLEX_TYPES = complex, np.complex64, np.complex128, np.clongdouble
+# Kinds of the types of Arrow, by their names without numbers.
+_KINDS_OF_ARROW = {
+    **dict.fromkeys(("bool", "int", "uint", "halffloat", "float", "double"), "numbers"),
+    **dict.fromkeys(("string", "large_string", "string_view"), "texts"),
+    "decimal": "decimals",
+}
 _COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
+_NO_ROWS = "{} must have one entry for each record, got {}."
 _DATES = "Give dates as numbers, such as days since a fixed date."
-
 # Work at which the search for common memory is given up; it is a few steps for rows of one table.
 _MAX_WORK = 10_000
+_BY_ROW = "__array__", "__array_interface__", "__array_struct__", "__getitem__"
 _SINGLE = -1  # length of a number or a text
 
 
@@ -105,7 +113,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
 
 def refuse_types(values, name, *, texts=False):
     """Refuse types that can hold no real number, nor a text if `texts`; no value is read."""
-    _refuse_lazy_frames(values, name)
+    _refuse_containers(values, name)
     refuse_equal_names(values, name)
     taken = {"numbers", "objects", *(("texts", "mixed") if texts else ())}
     if taken.issuperset(map(kind_of_type, declared_types(values))):
@@ -126,8 +134,9 @@ def refuse_sparse_and_complex(values, name, *, sparse=False):
     declared = declared_types(values)
     fills = [getattr(dtype, "fill_value", None) for dtype in declared]
     is_frame = hasattr(values, "columns") and bool(fills) and None not in fills
-    taken = sparse and all(fill is None or fill == 0 for fill in fills)
-    if (issparse(values) or is_frame) and not taken:
+    known = issparse(values) or is_frame
+    taken = sparse and known and all(fill is None or fill == 0 for fill in fills)
+    if (hasattr(values, "todense") or is_frame) and not taken:  # also of other libraries
         raise TypeError(_SPARSE.format(name))
     if any(getattr(dtype, "kind", "O") == "c" for dtype in declared):
         raise ValueError(_COMPLEX.format(name))
@@ -144,9 +153,11 @@ def kind_of_type(dtype):
         if texts == {True, False}:
             return "mixed"
         return "texts" if texts == {True} else kind_of_type(categories.dtype)
-    arrow = getattr(dtype, "pyarrow_dtype", None)
+    arrow = getattr(dtype, "pyarrow_dtype", dtype)
     if hasattr(arrow, "index_type"):  # a dictionary: categories of Arrow
-        return kind_of_type(type(dtype)(arrow.value_type))
+        return kind_of_type(arrow.value_type)
+    if hasattr(arrow, "to_pandas_dtype"):
+        return _KINDS_OF_ARROW.get(re.match("[a-z_]*", str(arrow))[0], "others")
     if hasattr(dtype, "to_python"):  # of polars
         return _KINDS.get(dtype.to_python(), "others")
     kind, scalar = getattr(dtype, "kind", "O"), getattr(dtype, "type", np.object_)
@@ -160,8 +171,11 @@ def kind_of_type(dtype):
 
 def declared_types(values):
     """Return the types of the columns of a frame, else that of the values, if declared."""
-    is_frame = hasattr(values, "columns") and hasattr(values, "dtypes")
-    return list(values.dtypes) if is_frame else [getattr(values, "dtype", None)]
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+        return list(values.dtypes)
+    if hasattr(values, "schema") and hasattr(values.schema, "types"):  # a table of Arrow
+        return values.schema.types
+    return [getattr(values, "dtype", getattr(values, "type", None))]  # of Arrow's arrays
 
 
 def in_doubles(values):
@@ -173,16 +187,6 @@ def in_doubles(values):
         return values
     with np.errstate(all="ignore"):  # large ones are infinite
         return values.astype(np.float64)
-
-
-def real_if_exact(cell):
-    """Return a complex number without imaginary part as a real one, anything else as it is.
-
-    One complex number among those of other records has made complex ones of all.
-    """
-    # Not of a sub-class, whose attributes may do anything.
-    exact = type(cell) in _COMPLEX_TYPES and cell.imag == 0
-    return cell.real if exact else cell
 
 
 def refuse_not_finite(values, name, *, allow_nan=False):
@@ -232,12 +236,9 @@ def _advice_on_columns(values, name):
     """Advice on columns of a frame X that are not of a numeric type; no value is read."""
     if name != "X" or not hasattr(values, "columns"):
         return ""
-    columns = zip(values.columns, declared_types(values), strict=True)
-    others = [
-        str(label)
-        for label, dtype in columns
-        if kind_of_type(dtype) != "numbers" or hasattr(dtype, "categories")
-    ]
+    names = getattr(values, "column_names", values.columns)
+    columns = zip(map(str, names), declared_types(values), strict=True)
+    others = [n for n, t in columns if kind_of_type(t) != "numbers" or hasattr(t, "categories")]
     return bool(others) * (
         f" These columns are of other types: {', '.join(others)}. Leave them out, or encode them, "
         f"as with DPOneHotEncoder of skdpbo.preprocessing in a ColumnTransformer. {_DATES}"
@@ -263,13 +264,12 @@ def check_same_length(X, y, groups):
 
 def length_of(values, name):
     """Return the number of rows. scikit-learn's own error quotes a scalar."""
-    _refuse_lazy_frames(values, name)
+    _refuse_containers(values, name)
     if is_dask(values):  # an error about blocks of unknown length is the right one
         return _num_samples(values)
     length, error = attempt(_num_samples, values)
     if error is not None:
-        kind = type(values).__name__
-        raise TypeError(f"{name} must have one entry for each record, got {kind}.")
+        raise TypeError(_NO_ROWS.format(name, type(values).__name__))
     return length
 
 
@@ -301,19 +301,28 @@ def refuse_equal_names(values, name):
 
 def refuse_array_kinds(values, name):
     """Refuse arrays with masked values, which would be read, and matrices, as scikit-learn does."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
+    refuse_masked(values, name)
     if isinstance(values, np.matrix):
         raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
 
 
-def _refuse_lazy_frames(values, name):
-    """Refuse Dask collections whose number of rows is not known before they are computed."""
+def _refuse_containers(values, name):
+    """Refuse what is not read by row, or whose numbers of rows or types are not known before."""
     if hasattr(values, "__dask_graph__") and not is_dask(values):
         raise TypeError(
             f"{name} is a Dask collection, and not an array: give "
             f"{name}.to_dask_array(lengths=True) or {name}.compute()."
         )
+    by_row = any(hasattr(values, kind) for kind in _BY_ROW) and not isinstance(values, Mapping)
+    if not (by_row or issparse(values) or values is None):  # None: no targets
+        raise TypeError(_NO_ROWS.format(name, type(values).__name__))
+    if hasattr(values, "columns") and any(t is None for t in declared_types(values)):
+        raise TypeError(f"{name} is a table of unknown types: give a pandas frame or an array.")
+    # Of no row: a tensor of a type that numpy does not have, or whose gradients are kept.
+    is_tensor = hasattr(values, "dtype") and not is_dask(values)
+    empty = attempt(lambda: values[:0])[0] if is_tensor else None
+    if empty is not None and attempt(np.asarray, empty)[1] is not None:
+        raise TypeError(f"{name} cannot be read as a numpy array: give one, or a list of rows.")
 
 
 def share_memory(A, B):

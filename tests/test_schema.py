@@ -413,6 +413,95 @@ def test_types_that_name_numbers_and_objects_of_python_are_read():
         DPOneHotEncoder().fit(ForeignFrame(str))
 
 
+@pytest.mark.parametrize(
+    "cell", [date(2020, 1, 1), timedelta(1), b"1", [1.0], {"a": 1}, Decimal(1), None, "1"]
+)
+@pytest.mark.parametrize("kind", ["Table", "RecordBatch"])
+def test_types_of_arrow_cost_nothing_where_they_are_no_numbers(kind, cell):
+    arrow = pytest.importorskip("pyarrow")
+    y, others = np.arange(60) % 2, arrow.array([cell] * 60)
+    table = getattr(arrow, kind).from_arrays([X[:, 0], others], names=["known", "other"])
+    for model in (REGRESSORS[0], CLASSIFIERS[0], DPSimpleImputer(X_bounds=(-1, 1))):
+        costs_nothing(model, table, y, TypeError, r"X must be numeric.* other types: other\.")
+    for targets in (others, arrow.chunked_array([others])):
+        costs_nothing(REGRESSORS[0], X, targets, TypeError, "y must be numeric")
+    if cell != "1":
+        costs_nothing(DPOneHotEncoder(), table, None, TypeError, "X must hold numbers or texts")
+
+
+def test_numbers_and_texts_of_arrow_are_read():
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"a": X[:, 0], "b": Y > 0, "c": arrow.array(["no", "yes"] * 30).dictionary_encode()}
+    table = arrow.table(columns)
+    clone(REGRESSORS[0]).fit(table.select(["a", "b"]), table["a"])
+    with pytest.warns(HiddenColumnsWarning, match=r"No category of a is"):
+        encoder = DPOneHotEncoder(epsilon=100).fit(table)
+    assert [found.tolist() for found in encoder.categories_[1:]] == [[0.0, 1.0], ["no", "yes"]]
+
+
+class Exported:
+    """Rows that an exchange format gives, as DLPack, and numpy does not read."""
+
+    shape = (60, 1)
+
+    def __len__(self):
+        return 60
+
+
+@pytest.mark.parametrize(
+    "rows", [Exported(), {"a": X[:, 0]}, set(Y.tolist())], ids=["exported", "dict", "set"]
+)
+@pytest.mark.parametrize(
+    "model", [*REGRESSORS[:2], *CLASSIFIERS, DPStandardScaler(X_bounds=(-1, 1)), DPOneHotEncoder()]
+)
+def test_what_is_not_read_by_row_costs_nothing(model, rows):
+    costs_nothing(model, rows, Y > 0, TypeError, "X must have one entry for each record, got")
+    if not hasattr(model, "transform"):
+        costs_nothing(model, X, rows, TypeError, "y must have one entry for each record, got")
+
+
+class ForeignSparse(Foreign):
+    """A sparse array of a library of its own, which refuses to become dense unasked."""
+
+    def todense(self):
+        raise AssertionError("read")
+
+    __array__ = todense
+
+
+def test_labels_that_are_read_as_an_array_alone_are_labels():
+    class Labels(Foreign):
+        dtype = property()  # none is declared
+
+    for model in CLASSIFIERS:
+        clone(model).fit(X, Labels(np.arange(60) % 2))
+
+
+class Tensor(Foreign):
+    """Rows of a type that numpy does not have, or of a tensor whose gradients are kept."""
+
+    def __getitem__(self, rows):
+        return Tensor(self.values[rows])
+
+    def __array__(self, dtype=None, copy=None):
+        assert len(self) == 0, "read"
+        raise TypeError(f"Got unsupported ScalarType {SECRET}")
+
+
+class Untyped(Foreign):
+    """A frame of which no type is known before it is read, as of narwhals."""
+
+    dtype, columns = None, ["a"]
+
+
+def test_sparse_arrays_and_tables_of_other_libraries_cost_nothing():
+    for model in (REGRESSORS[0], CLASSIFIERS[0], DPOneHotEncoder()):
+        costs_nothing(model, ForeignSparse(X), Y > 0, TypeError, "Sparse data was passed for X")
+        costs_nothing(model, Untyped(X), Y > 0, TypeError, "X is a table of unknown types")
+        costs_nothing(model, Tensor(X), Y > 0, TypeError, "X cannot be read as a numpy array")
+    costs_nothing(REGRESSORS[0], X, Tensor(Y), TypeError, "y cannot be read as a numpy array")
+
+
 class Stored(Foreign):
     """Numbers in a file, as of h5py or zarr: the shape and the type are known before."""
 

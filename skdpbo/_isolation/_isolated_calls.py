@@ -81,7 +81,8 @@ def _isolated_task(parent, secretly_often, function, args):
     silence = nullcontext() if this_process() == parent else nothing_leaves()
     # The fit has paid: an estimator inside that is private itself charges no ledger again.
     paid = covered_by_fit("given rows, secretly often" if secretly_often else "given rows")
-    filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
+    # Recorded, and dropped: a caller who records hears all that code in its own context lets pass.
+    filters, floats = warnings.catch_warnings(record=True), np.errstate(all="ignore")
     with silence, ONE_AT_A_TIME, paid, filters, floats:
         warnings.simplefilter("ignore")
         generator = np.random.get_bit_generator()
@@ -113,7 +114,7 @@ class _SentResult:
         return getitem, ([self._result], 0)  # which returns the result
 
     def __del__(self):
-        with nothing_leaves(), warnings.catch_warnings(action="ignore"):
+        with nothing_leaves(), warnings.catch_warnings(record=True, action="ignore"):
             del self._result
 
 

@@ -44,7 +44,7 @@ def computed(*collections):
     """Protected: return the values of Dask collections."""
     import dask
 
-    with nothing_leaves(), warnings.catch_warnings(action="ignore"):
+    with nothing_leaves(), warnings.catch_warnings(record=True, action="ignore"):
         values, error = attempt(dask.compute, *collections)
     if error is not None:
         raise ValueError(

@@ -28,8 +28,9 @@ class nothing_leaves:  # noqa: N801
 
     Output could reveal records or the number of trials. The global generators, which estimators
     may use, are put back and not seeded: other threads may draw noise from them. What compiled
-    code writes to the terminal by itself is not held back. Filters of warnings may belong to a
-    context (free-threaded Python), which a block leaves alone: it wants filters of its own inside.
+    code writes to the terminal by itself is not held back. Filters of warnings, and records of
+    these, may belong to a context (free-threaded Python), which a block leaves alone: it wants a
+    recorder of its own inside.
 
     The streams belong to the process: the first block silences them, the last restores them. An
     interrupt may keep a block from being left. It ends with its traceback then; if the caller has
@@ -189,6 +190,7 @@ def _silence(nowhere, streams, filters, generators, caches):
     # Recorded, that is not shown: threads that reset the filters let some warnings through. Filters
     # may belong to a context, and the last block end in another than the first: in one of its own.
     recorder, context = warnings.catch_warnings(record=True, action="ignore"), copy_context()
+    filters.set(warnings, "filters", warnings.filters[:])  # of threads whose context is empty
     undo = partial(attempt, context.run, recorder.__exit__)  # raises before it was entered
     filters.append((undo, None))
     context.run(recorder.__enter__)

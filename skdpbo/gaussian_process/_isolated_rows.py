@@ -31,7 +31,7 @@ def isolated_answers(function, X, missing):
     answers : ndarray of shape (n, ...)
     """
     # A lock of its own: a search that holds the other may wait for the threads of this pass.
-    filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
+    filters, floats = warnings.catch_warnings(record=True), np.errstate(all="ignore")
     with nothing_leaves(), _ONE_AT_A_TIME, filters, floats:
         warnings.simplefilter("ignore")
         # A copy, as user code may write into what it is given; below for the same reason.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdpbo._attempt import refuse_masked
 from skdpbo.privacy._checks import check_positive
 
 _INT64_MAX = 2**63 - 1
@@ -57,12 +58,6 @@ def default_step(scale: float, sensitivity: float, name: str) -> float:
     if scale > math.ldexp(1.0, 1000):
         raise ValueError(f"{name} is too large: noise of its scale exceeds the floats.")
     return step
-
-
-def refuse_masked(values: Any, name: str) -> None:
-    """Raise a TypeError for an array with a mask: what it hides would be read and released."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
 
 
 def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, ...]]:

@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, refuse_masked
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
-from skdpbo.mechanisms._lattice import refuse_masked
 from skdpbo.mechanisms._schedule import step_budgets
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
@@ -235,8 +234,10 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
     refuse_masked(values, "values")
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         array, error = attempt(np.asarray, values)  # type: ignore[no-untyped-call]
-        if isinstance(values, list | tuple) and error is None and array.dtype.kind not in "fiu":
-            # Typed by one record for all: cell by cell instead.
+        # Typed by one record for all, as in series of numbers that may be missing (pandas 2).
+        nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", np.dtype(object))
+        by_cell = isinstance(values, list | tuple) or nullable.kind in "fiu"
+        if by_cell and error is None and array.dtype.kind not in "fiu":
             cells = np.array(values, dtype=object)
             array = np.reshape([_as_float(cell) for cell in cells.flat], cells.shape)
     if error is not None:

@@ -27,6 +27,7 @@ STEPS = "model_selection/private_training/_estimators.py"
 MECHANISMS = [
     ("_normal_sampler.py", "dtype=np.uint8) >= 128", "dtype=np.uint8) > 128", SAMPLING),
     ("_mean.py", 'refuse_masked(values, "values")', "pass", INPUT_TYPES),
+    ("_mean.py", 'or nullable.kind in "fiu"', "", INPUT_TYPES),
     ("_lattice.py", "    refuse_masked(values, name)\n", "", INPUT_TYPES),
     ("_normal_sampler.py", "return k[kept]", "return np.minimum(k[kept], 5)", SAMPLING),
     ("_normal_sampler.py", "lanes = lanes[k[lanes] > 2]", "lanes = lanes[k[lanes] > 3]", SAMPLING),
@@ -205,6 +206,12 @@ PRIVACY = [
         "ledger/_process.py",
         "except KeyboardInterrupt:",
         "except ZeroDivisionError:",
+        "tests/privacy/ledger/test_ledger_processes.py -k interrupt",
+    ),
+    (
+        "ledger/_process.py",
+        "while frame.f_lasti == place:",
+        "while False:",
         "tests/privacy/ledger/test_ledger_processes.py -k interrupt",
     ),
     ("ledger/_receipts.py", "                block.end()", "                pass", FAULTS),

@@ -574,6 +574,8 @@ MISTAKES += [
         "tests/compatibility/test_dask_arrays.py",
     ),
     ("_schema.py", '_KINDS.get(dtype.to_python(), "others")', '"objects"', f"{_SCHEMA} -k name"),
+    ("_schema.py", 'str(arrow))[0], "others"', 'str(arrow))[0], "objects"', f"{_SCHEMA} -k arrow"),
+    ("_schema.py", "any(t is None for t", "any(False for t", f"{_SCHEMA} -k tables"),
     ("_schema.py", "return at_hand and all", "return all", f"{_SCHEMA} -k file"),
     (
         "_private_estimator.py",
@@ -598,6 +600,12 @@ MISTAKES += [
         "name: by_row(entry) for",
         "name: entry for",
         f"{_SEARCH}/rows/test_settled_types.py -k containers",
+    ),
+    (
+        "model_selection/protection/_setup.py",
+        'if name in ("X", "X_val") and',
+        "if False and",
+        f"{_SEARCH}/test_bad_input.py -k structured",
     ),
     (
         "model_selection/protection/_setup.py",
@@ -676,6 +684,12 @@ MISTAKES += [
         "read(check, lazy(X))",
         "check(X)",
         "tests/attacks/test_speaking_cells.py tests/compatibility/test_dask_arrays.py",
+    ),
+    (
+        "model_selection/papers/_kusner_release.py",
+        "_SCORE_ROUNDINGS = 3",
+        "_SCORE_ROUNDINGS = 2",
+        "tests/model_selection/papers/test_kusner2015_search.py -k Lattices",
     ),
     (
         "privacy/selection/_selection_profile.py",

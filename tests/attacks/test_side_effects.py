@@ -769,10 +769,44 @@ assert heard == ["later"], heard
 """
 
 
-@pytest.mark.parametrize("flags", [[], ["context_aware_warnings=1", "thread_inherit_context=1"]])
-def test_a_block_that_another_outlives_drops_no_later_warning(flags):
+LOUD_FILTERS = """
+import threading
+import warnings
+
+import numpy as np
+
+from _support.internals import in_isolation, isolated_answers
+
+
+def warn(rows):
+    warnings.simplefilter("always")
+    warnings.warn("record")
+    return rows
+
+
+def warn_in_a_thread(rows):
+    thread = threading.Thread(target=warn, args=(rows,))
+    thread.start()
+    thread.join()
+    return rows
+
+
+before = warnings.filters[:]
+for function in (warn, warn_in_a_thread):
+    with warnings.catch_warnings(record=True) as caught:
+        in_isolation(function, None)
+        isolated_answers(function, np.ones((3, 1)), np.zeros(1))
+    assert not caught, caught
+assert warnings.filters == before
+"""
+
+
+@pytest.mark.parametrize("script", [TWO_BLOCKS, LOUD_FILTERS], ids=["two blocks", "loud filters"])
+@pytest.mark.parametrize("flags", [[], ["thread_inherit_context=0"], ["thread_inherit_context=1"]])
+def test_filters_of_contexts_drop_no_later_warning_and_let_none_pass(flags, script):
     # Filters belong to a context in free-threaded Python, and to the process elsewhere.
     if flags and sys.version_info < (3, 14):
         pytest.skip("filters of this Python belong to the process")
+    flags = [*flags, "context_aware_warnings=1"] if flags else []
     options = [part for flag in flags for part in ("-X", flag)]
-    subprocess.run([sys.executable, *options, "-c", TWO_BLOCKS], check=True)
+    subprocess.run([sys.executable, *options, "-c", script], check=True)

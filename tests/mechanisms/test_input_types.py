@@ -1,6 +1,7 @@
 """Mechanisms compute with float64 or exact integers, whatever type their input has."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,6 +110,26 @@ def test_other_types_are_refused_by_the_type(name, values):
     with pytest.raises((TypeError, ValueError), match=r"real numbers|shape|two-dim") as failure:
         MEANS[name].release([values] if name == "clipped" else values)
     assert "HIV" not in str(failure.value)
+
+
+class Nullable:
+    """A series of numbers of which one is missing, as pandas 2 has it: an array of objects."""
+
+    dtype = SimpleNamespace(numpy_dtype=np.dtype("int64"))
+
+    def __len__(self):
+        return 3
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([1, None, 2], dtype=object)
+
+
+@pytest.mark.parametrize(
+    "mean", [BoundedMean(low=0, high=3, mu=1), CoinPressMean(center=1, radius=3, mu=1)]
+)
+def test_a_missing_value_of_a_nullable_series_is_no_error(mean):
+    expected = mean.release([1.0, np.nan, 2.0], noise_source(0))
+    assert np.ravel(mean.release(Nullable(), noise_source(0))) == expected
 
 
 def test_masked_values_are_values():

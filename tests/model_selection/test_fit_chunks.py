@@ -294,6 +294,8 @@ class TestIsolation:
         chunks = [np.array([0, 1]), np.array([2, 3])]
         rows = ChunkedRows(np.zeros((4, 1)), y, chunks=chunks)
         assert total(DummyClassifier(strategy="prior"), rows, scorer) == 4 * scorer.units
+        known = ChunkedRows(np.zeros((4, 1)), np.array([0, 2, 0, 2]), chunks=chunks)
+        assert total(DummyClassifier(strategy="prior"), known, scorer) < 4 * scorer.units
 
     def test_system_exit_is_a_failure(self):
         class Quits(Parity):

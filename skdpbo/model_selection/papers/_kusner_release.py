@@ -26,6 +26,10 @@ from skdpbo.surrogate import log_expected_improvement, upper_confidence_bound
 
 # Allowed for the rounding error of a posterior mean, in prior standard deviations.
 _ROUNDING = 2.0**-10
+# Lattice steps by which rounding may move the difference of two best observed scores, with the step
+# of the score at least twice that of the observations, as 8 log(3) > 4: one for the score itself,
+# half of one for each end of a rounded observation, a quarter for each end's noise.
+_SCORE_ROUNDINGS = 3
 # Smallest sensitivity of a value of the order of 1 that a float can honour.
 _LEAST_SENSITIVITY = 2.0**-20
 
@@ -220,7 +224,7 @@ def add_laplace(value, sensitivity, epsilon, source):
     sensitivity = max(sensitivity, _LEAST_SENSITIVITY)
     step = _step(sensitivity)
     # Value and noise are integers of a public step: no bit of a float reveals more.
-    mechanism = DiscreteLaplace(epsilon, lattice_units(sensitivity, step))
+    mechanism = DiscreteLaplace(epsilon, lattice_units(sensitivity, step, _SCORE_ROUNDINGS))
     return from_lattice(mechanism.release(to_lattice(value, step), source), step)
 
 
@@ -234,9 +238,9 @@ def _step(scale):
     return math.ldexp(1.0, math.frexp(scale)[1] - 31)
 
 
-def lattice_units(sensitivity, step):
-    """Integer sensitivity: rounded up, and one unit for the rounding errors of a single value."""
-    return math.ceil(Fraction(sensitivity) / Fraction(step)) + 1
+def lattice_units(sensitivity, step, roundings=1):
+    """Integer sensitivity: rounded up, and one unit for each rounding of the values to the step."""
+    return math.ceil(Fraction(sensitivity) / Fraction(step)) + roundings
 
 
 def check_kernel(kernel, X):

@@ -113,7 +113,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     # Trials that are padded are run and dropped: all that shows is the cap.
     shown = progress if plan.rule.selection.pad_trials else None
     # Models that are dropped may print: a line of each would reveal their secret number.
-    with nothing_leaves(), warnings.catch_warnings(action="ignore"):
+    with nothing_leaves(), warnings.catch_warnings(record=True, action="ignore"):
         trials = _tried(plan, data, drawn, run, randomness, shown, **parallel)
         # Those that count; they are alike, so that the first of equal scores is as good as any.
         counted = (trial for number, trial in trials if number < used)

@@ -133,6 +133,11 @@ def _refuse_containers(**containers):
         if values is not None and (single or getattr(values, "shape", None) == ()):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
         refuse_array_kinds(values, name)
+        if name in ("X", "X_val") and getattr(getattr(values, "dtype", None), "names", None):
+            raise TypeError(
+                f"{name} is a structured array, whose fields have the types of all records: give "
+                f"pandas.DataFrame({name})."
+            )
         refuse_equal_names(values, name)
         if name != "groups_val":
             refuse_foreign_types(values, name)

@@ -12,8 +12,8 @@ from decimal import Decimal
 import numpy as np
 from scipy import sparse
 
-from skdpbo._attempt import attempt
-from skdpbo._schema import declared_types, real_if_exact
+from skdpbo._attempt import attempt, real_if_exact
+from skdpbo._schema import declared_types
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import (
     as_objects,

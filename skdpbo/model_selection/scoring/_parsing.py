@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpbo._attempt import attempt, is_known
-from skdpbo._schema import real_if_exact
+from skdpbo._attempt import attempt, is_known, real_if_exact
 
 _NUMERIC = "biuf"
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+import time
+from types import FrameType
 
 from skdpbo._reentrant_lock import ReentrantLock
 
-_AFTER_HOOKS = 0.05  # seconds
+_PAUSE = 0.01  # seconds
 
 
 class Process:
@@ -38,9 +41,19 @@ class Process:
         interrupted, self._interrupted = self._interrupted, False
         self.lock.release()
         if interrupted:  # later, as what is raised here is dropped
-            # A signal to its thread, the main one, which also ends a call that waits.
-            again = signal.pthread_kill, (threading.get_ident(), signal.SIGINT)
-            threading.Timer(_AFTER_HOOKS, *again).start()
+            forking = sys._getframe(1)
+            again = threading.get_ident(), forking, forking.f_lasti
+            threading.Thread(target=_interrupt_after, args=again, daemon=True).start()
+
+
+def _interrupt_after(thread: int, frame: FrameType, place: int) -> None:
+    """Interrupt a thread, the main one, when a frame of it has left a place: the call of the fork.
+
+    Until then other hooks may run, from which an interrupt is dropped.
+    """
+    while frame.f_lasti == place:
+        time.sleep(_PAUSE)
+    signal.pthread_kill(thread, signal.SIGINT)  # which also ends a call that waits
 
 
 PROCESS = Process()

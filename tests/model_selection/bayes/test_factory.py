@@ -124,6 +124,7 @@ class TestGaussian:
         failed = np.array([params["level"] > 0.4 for params in fit.cv_results_["params"]])
         noisy = fit.cv_results_["private_validation_score"]
         assert np.isnan(noisy[failed]).all()
+        assert np.nanmin(noisy) < np.nanmax(noisy) - 0.1  # the others are scored
         assert noisy[fit.best_index_] == pytest.approx(np.nanmax(noisy), abs=1e-3)
 
     @pytest.mark.parametrize("guide", [True, False])

@@ -16,6 +16,7 @@ from _support.internals import (
     Gains,
     Shares,
     _step,
+    add_laplace,
     choice_sensitivity,
     choose,
     lattice_units,
@@ -383,6 +384,19 @@ class TestLattices:
             rounded = [to_lattice(v, step) for v in (values, values + shift)]
             assert np.abs(rounded[0] - rounded[1]).max() <= units
         assert units * step <= sensitivity * (1 + 2**-28)
+
+    def test_the_score_covers_the_rounding_of_observations_and_of_their_noise(self, monkeypatch):
+        made = {}
+        put(monkeypatch, "kusner release: DiscreteLaplace", spy(DiscreteLaplace, made))
+        sd = 0.13
+        sensitivity = sd * math.sqrt(8 * math.log(3))  # the smallest, printed, of this noise alone
+        step, own = _step(sensitivity), _step(sd)
+        assert own == step / 2  # the coarsest beside it
+        sensitivity -= sensitivity % step  # exact on the lattice
+        add_laplace(0.0, sensitivity, 1, noise_source(0))
+        _, units = made["DiscreteLaplace"]
+        # Two observations, half a step for the noise of each, and the score itself.
+        assert units * step >= sensitivity + 2 * own + own + step
 
     def test_scales_of_both_releases(self, monkeypatch):
         """The mechanisms are given what the formulas say, for each share."""

@@ -787,20 +787,13 @@ def interrupts_are_noticed():
 @pytest.mark.usefixtures("interrupts_are_noticed")
 def test_an_interrupt_while_a_fork_waits_comes_after_it(monkeypatch):
     """Python drops what a hook raises, and forks: without the lock, and the interrupt was lost."""
-    after_hooks = threading.Event()
-
-    class Timer(threading.Timer):
-        def run(self):
-            # Where the machine is busy, Python would drop it in what ends a fork.
-            assert after_hooks.wait(120)
-            super().run()
-
-    monkeypatch.setattr(threading, "Timer", Timer)
+    pauses = [0.5]  # of a hook that runs after the ledgers'; once, as hooks stay
+    os.register_at_fork(after_in_parent=lambda: time.sleep(pauses.pop() if pauses else 0))
     monkeypatch.setattr(PROCESS, "lock", InterruptedLock(PROCESS.lock))
 
     def fork_and_go_on():
         assert in_child(lambda: None) == 0
-        after_hooks.set()
+        assert not pauses
         time.sleep(30)
 
     with pytest.raises(KeyboardInterrupt):
