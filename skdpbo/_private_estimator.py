@@ -41,6 +41,11 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if fit is None:
             return
 
+        def without_underflow(*args, **kwargs):
+            # What underflows is 0: an error, which a caller may ask for, would cost the budget.
+            with np.errstate(under="ignore"):
+                return fit(*args, **kwargs)
+
         # A fit that stops, by an error or an interrupt, leaves the estimator as it was: released
         # values would stand there without their guarantee, or beside those of an earlier fit.
         @wraps(fit)
@@ -48,9 +53,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             before = vars(self).copy()
             try:
                 # An interrupt may leave the error state of numpy changed, but not the caller's.
-                # What underflows is 0: an error, asked for in that state, would cost the budget.
-                with np.errstate(under="ignore"):
-                    return copy_context().run(fit, self, *args, **kwargs)
+                return copy_context().run(without_underflow, self, *args, **kwargs)
             except BaseException:
                 # With its last attribute the fit is complete: a warning was an error.
                 if vars(self).get("privacy_") is before.get("privacy_"):
