@@ -325,8 +325,8 @@ _EDGE = [
     ),
     (
         "evaluation/_row_wise.py",
-        "and not is_of_later",
-        "",
+        "        _is_later() and type(step)",
+        "        False and type(step)",
         f"{_SEARCH}/evaluation/test_row_wise.py -k later",
     ),
     (

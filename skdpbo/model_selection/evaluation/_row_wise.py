@@ -201,8 +201,10 @@ def unverified_parts(step, path="", seen=None):
     if id(step) in seen:  # steps may hold each other
         return []
     seen.add(id(step))
-    is_of_later = _is_later() and type(step).__module__.startswith("sklearn.")
-    verified = _is_among(_HOMES, type(step)) and not is_of_later
+    # The module is that of a known class: others may call theirs anything.
+    verified = _is_among(_HOMES, type(step)) and not (
+        _is_later() and type(step).__module__.startswith("sklearn.")
+    )
     params = step.get_params(deep=False)
     found = [] if verified else [(step_name(step, path), step)]
     for key, value in params.items():

@@ -269,6 +269,8 @@ def test_no_class_of_a_later_scikit_learn_is_verified(monkeypatch):
     assert names == ("Pipeline", "StandardScaler (step 'standardscaler')")
     assert f"scikit-learn {sklearn.__version__} is later than 1.5" in row_wise_assumption(names)
     assert unverified_steps(DPRidge()) == ()
+    nameless = type("Ridge", (Ridge,), {"__module__": None})
+    assert unverified_steps(nameless()) == ("Ridge",)
     kernels = GaussianProcessRegressor(RBF())
     assert unverified_steps(kernels) == ("GaussianProcessRegressor", "RBF (step 'kernel')")
 
