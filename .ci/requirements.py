@@ -14,11 +14,11 @@ PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
 def pin_to_lower_bound(requirement):
-    """``name>=1.2`` becomes ``name==1.2``; any other form is an error."""
-    match = re.fullmatch(r"([A-Za-z0-9._-]+(?:\[[a-z,]+\])?)>=([0-9][0-9.]*)", requirement)
+    """``name>=1.2`` becomes ``name==1.2``, a marker stays; any other form is an error."""
+    match = re.fullmatch(r"([\w.-]+(?:\[[a-z,]+\])?)>=([0-9][0-9.]*)(; .+)?", requirement)
     if match is None:
         sys.exit(f"{requirement!r} is not of the form name>=version")
-    return f"{match[1]}=={match[2]}"
+    return f"{match[1]}=={match[2]}{match[3] or ''}"
 
 
 def main(kind, name):
