@@ -10,6 +10,7 @@ import re
 from contextlib import contextmanager
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
 from sklearn.model_selection._search import BaseSearchCV
@@ -37,6 +38,7 @@ __all__ = [
     "is_estimator",
     "n_rows",
     "param_columns",
+    "puts_out_frames",
     "readable_errors",
     "split_for_estimator",
     "take_method_params",
@@ -58,6 +60,13 @@ def take_rows(rows, positions):
 def is_estimator(value):
     """Whether a value is an estimator; classes of estimators are not."""
     return hasattr(value, "get_params") and not isinstance(value, type)
+
+
+def puts_out_frames(step):
+    """Whether a transformer answers with frames (``set_output``, or scikit-learn's setting)."""
+    own = getattr(step, "_sklearn_output_config", {}).get("transform")
+    how = get_config()["transform_output"] if own is None else own
+    return how != "default" and hasattr(step, "transform") and hasattr(step, "set_output")
 
 
 def with_params(estimator, params):

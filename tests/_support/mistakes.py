@@ -367,8 +367,8 @@ SELECTION = [
     ),
     (
         "protection/_protection.py",
-        "names = unverified_steps(self.searcher.estimator, self.candidates)",
-        "names = unverified_steps(self.searcher.estimator)",
+        "steps = self.searcher.estimator, self.candidates",
+        "steps = (self.searcher.estimator,)",
         "tests/attacks/test_shared_streams.py",
     ),
 ]

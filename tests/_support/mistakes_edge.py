@@ -330,6 +330,24 @@ _EDGE = [
         f"{_SEARCH}/evaluation/test_row_wise.py -k later",
     ),
     (
+        "evaluation/_row_wise.py",
+        "for model in models if objects for",
+        "for model in models if False for",
+        f"{_SEARCH}/evaluation/test_framed_steps.py",
+    ),
+    (
+        "protection/_protection.py",
+        'any(dtype is None or getattr(dtype, "char", "") == "O" for',
+        "any(False for",
+        f"{_SEARCH}/evaluation/test_framed_steps.py",
+    ),
+    (
+        "evaluation/_probe_batches.py",
+        "for mode in (_HIGH, _LOW, _NUMBER)]",
+        "for mode in (_HIGH, _LOW, _LOW)]",
+        f"{_SEARCH}/evaluation/test_framed_steps.py",
+    ),
+    (
         "evaluation/_public_training.py",
         "if model is not None and unverified_parts(model):",
         "if False:",
@@ -343,7 +361,7 @@ _EDGE = [
     ),
     (
         "evaluation/_probe_batches.py",
-        "*batches[3:5], batches[-4]]",
+        "*batches[3:6], batches[-4]]",
         "batches[-4]]",
         f"{_SEARCH}/evaluation/test_row_independence.py",
     ),

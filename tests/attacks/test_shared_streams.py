@@ -125,6 +125,6 @@ def test_verified_estimators_share_none(monkeypatch, seed):
 
 def test_an_estimator_that_is_not_named_is_found(monkeypatch):
     # Planted bug: every step counts as verified.
-    put(monkeypatch, "protection: unverified_steps", lambda *args: ())
+    put(monkeypatch, "protection: unverified_steps", lambda *args, **how: ())
     search = DPGridSearchCV(Net(), RATES, protect=Chunks(4), refit=False, scoring="accuracy")
     assert search.fit(X, Y).privacy_.status == "proved"

@@ -2,7 +2,7 @@
 
 A step that treats each row by itself answers for the rows that stay as it did before. The others
 become huge, tiny, missing, repeated or fewer, so that their mean, median, minimum, maximum, ranks
-and number all move.
+and number all move. Numbers among texts move the type that a frame gives to a column.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, is_known
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 
-_N_KEPT, _N_OTHERS = 4, 8
+_N_KEPT, _N_OTHERS, _N_LOOKED_AT = 4, 8, 100
 _SEED = 20070617
-_HIGH, _LOW, _MISSING = 1, 2, 3  # 0: as it is
+_HIGH, _LOW, _MISSING, _NUMBER = 1, 2, 3, 4  # 0: as it is
 _HUGE, _TEXTS = 1e6, {_HIGH: "zzzz", _LOW: ""}
 
 
@@ -50,15 +50,16 @@ def probe_batches(rows, few=False):
         Public; n >= 1. Values are changed in arrays, frames, sparse matrices and lists; rows of
         other containers are only taken in other numbers and orders.
     few : bool, default=False
-        One family of four batches: others as they are, huge, very low, and none.
+        One family of five batches: others as they are, huge, very low, with numbers in the place
+        of texts, and none.
 
     Yields
     ------
     family : list of Probe
         First with the rows that stay as they are, then with missing and huge values in these.
     """
-    n = n_rows(rows)
-    picked = take_rows(rows, np.arange(_N_KEPT + _N_OTHERS) % n)  # again from 0 if there are fewer
+    order = np.resize(_order(rows), _N_KEPT + _N_OTHERS)  # again from the first if there are fewer
+    picked = take_rows(rows, order)
     cells = _as_table(picked)
     width = 0 if cells is None else cells.shape[1]
     plain = np.zeros((_N_KEPT, width), dtype=int)
@@ -68,6 +69,16 @@ def probe_batches(rows, few=False):
         bad[2], bad[3] = _HIGH, _LOW
     for kept_modes in [plain, bad] if width and not few else [plain]:
         yield _family(picked, cells, kept_modes, few)
+
+
+def _order(rows):
+    """Return the positions of some rows, first those of two with missing objects."""
+    order = np.arange(min(n_rows(rows), _N_LOOKED_AT))
+    cells = _as_table(take_rows(rows, order))
+    if cells is None or cells.dtype.kind != "O":
+        return order
+    gaps = [i for i, row in enumerate(cells) if not all(map(is_known, row))][:2]
+    return np.array(gaps + [i for i in order if i not in gaps])
 
 
 def _family(picked, cells, kept_modes, few):
@@ -81,8 +92,8 @@ def _family(picked, cells, kept_modes, few):
     # The others as they are, one row in all places, and in reverse; then with other values.
     changes = [(others, usual), (0 * others, usual), (others[::-1], usual)]
     if shape[1]:
-        changes += [(others, usual + _HIGH), (others, usual + _LOW), (others, missing)]
-        changes += [(again, mixed)]
+        changes += [(others, usual + mode) for mode in (_HIGH, _LOW, _NUMBER)]
+        changes += [(others, missing), (again, mixed)]
     batches = [
         (np.concatenate([stay, rows]), np.concatenate([kept_modes, modes]), stay, stay)
         for rows, modes in changes
@@ -98,7 +109,7 @@ def _family(picked, cells, kept_modes, few):
     fewer = [stay, stay[::-1], stay[:1], stay[1:2]]
     batches += [(which, kept_modes[which], np.arange(len(which)), which) for which in fewer]
     if few:
-        batches = [batches[0], *batches[3:5], batches[-4]] if shape[1] else batches
+        batches = [batches[0], *batches[3:6], batches[-4]] if shape[1] else batches
     probes = []
     for positions, modes, kept, which in batches:
         rows = take_rows(picked, positions)
@@ -181,6 +192,8 @@ def _changed(table, modes):
 
 
 def _changed_cell(cell, mode, kind):
+    if mode == _NUMBER:
+        return len(cell) if isinstance(cell, str | bytes) and kind == "O" else cell
     if isinstance(cell, str | bytes):
         if mode == _MISSING:
             return None if kind == "O" else type(cell)()

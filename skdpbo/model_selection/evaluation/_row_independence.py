@@ -20,7 +20,7 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import seeded_generators
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection.evaluation._probe_batches import probe_batches
-from skdpbo.model_selection.evaluation._row_wise import step_name, unverified_parts
+from skdpbo.model_selection.evaluation._row_wise import framed_steps, step_name, unverified_parts
 
 _SEED = 20070619
 _ROUNDING = 1e-5  # relative to the largest number; more than any order of summation explains
@@ -34,13 +34,17 @@ class MixedRowsError(ValueError):
     """A step or a loss is not computed of each row alone. The text is public."""
 
     @classmethod
-    def of_step(cls, name):
-        """Return the error for the step of a name."""
+    def of_step(cls, name, framed=()):
+        """Return the error for the step of a name, with the names of those that make frames."""
+        types = (
+            f" Columns of the frames of {', '.join(framed)} have a type by all rows: "
+            'set_output(transform="default"), or give texts a type, as by astype("str").'
+        )
         return cls(
             f"{name} looks at several rows at once: on public rows, its answer for some row "
             "changes with the other rows of the batch. One protected record could move the losses "
             "of all others. Treat every row by itself, with public constants or what was learnt "
-            "by fit."
+            f"by fit.{types * bool(framed)}"
         )
 
 
@@ -84,7 +88,7 @@ def refuse_row_mixing(model, X, response_method=None):
         if predict is not None and "return_std" in inspect.signature(predict).parameters:
             responses.append(lambda rows: predict(rows, return_std=True))
     parts = unverified_parts(model)
-    # Verified steps alone were read: four batches are to find what was overlooked.
+    # Verified steps alone were read: a few batches are to find what was overlooked.
     if not parts and not any(_differs(response, X) for response in responses):
         return
     if any(step is not model for _, step in parts):
@@ -92,7 +96,7 @@ def refuse_row_mixing(model, X, response_method=None):
             for response in responses:
                 _answers(response, X)
     if any(mixes_rows(response, X, 2 if parts else 1) for response in responses):
-        raise MixedRowsError.of_step(step_name(model, ""))
+        raise MixedRowsError.of_step(step_name(model, ""), [*framed_steps(model)])
 
 
 def _differs(function, rows):

@@ -19,7 +19,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 
-from skdpbo.model_selection._sklearn import is_estimator, with_params
+from skdpbo.model_selection._sklearn import is_estimator, puts_out_frames, with_params
 
 # The last minor version of scikit-learn whose classes were read and checked.
 LAST_READ = 1, 9
@@ -135,9 +135,10 @@ _HOMES, _FIT_HOMES = (
     for table in (VERIFIED, _OF_FITS)
 )
 _TYPES = (bool, int, float, complex, str, bytes, np.generic)
+_FRAMES = "frames of Python objects, as by set_output, of"
 
 
-def unverified_steps(estimator, candidates=()):
+def unverified_steps(estimator, candidates=(), objects=False):
     """Return the names of the steps that are not verified to treat each row by itself.
 
     Parameters
@@ -146,6 +147,9 @@ def unverified_steps(estimator, candidates=()):
         Not fitted, or frozen.
     candidates : iterable of dict, default=()
         Parameters that it will be given. Those that are numbers change nothing.
+    objects : bool, default=False
+        Whether the rows hold Python objects. Columns of frames that a step makes of them have a
+        type by all rows: beside texts alone None becomes NaN, beside a number it stays None.
 
     Returns
     -------
@@ -161,7 +165,21 @@ def unverified_steps(estimator, candidates=()):
         if changes and mark not in seen:
             seen.add(mark)
             models.append(with_params(estimator, changes))
-    return tuple(dict.fromkeys(name for model in models for name, _ in unverified_parts(model)))
+    names = [name for model in models for name, _ in unverified_parts(model)]
+    names += [f"{_FRAMES} {name}" for model in models if objects for name in framed_steps(model)]
+    return tuple(dict.fromkeys(names))
+
+
+def framed_steps(step, path=""):
+    """Yield the names of steps whose output is a frame."""
+    # The first entry is the step itself; what is frozen hides the parts of its estimator.
+    for key, part in {"": step, **step.get_params()}.items():
+        if is_estimator(part):
+            place = f"{path}{key}__" if key else path
+            if puts_out_frames(part):
+                yield step_name(part, place)
+            if type(part) is FrozenEstimator:
+                yield from framed_steps(part.estimator, f"{place}estimator__")
 
 
 def row_wise_assumption(names):

@@ -15,6 +15,7 @@ from skdpbo._class_labels import refuse_fractions, refuse_other_kind
 from skdpbo._isolation._isolated_calls import in_isolation, refuse_cached_functions
 from skdpbo._parameters import of_class, warn_caller
 from skdpbo._record_groups import group_codes
+from skdpbo._schema import declared_types
 from skdpbo.model_selection._sklearn import (
     final_step,
     n_rows,
@@ -144,7 +145,7 @@ class Protection(NotPickled):
     def warn_of_result(self, guarantee, chosen):
         """Warn of what is released; it stays, also where a warning is an error."""
 
-    def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
+    def stated(self, guarantee, n_protected=None, n_public=None, entries=None, X=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.
 
         It is conditional on steps and scorers that are not verified to be row-wise, by name.
@@ -155,8 +156,11 @@ class Protection(NotPickled):
         n_protected, n_public : int, default=None
         entries : str, default=None
             Of `entries_assumption`.
+        X : rows that train, default=None
+            Their types alone count.
         """
-        names = unverified_steps(self.searcher.estimator, self.candidates)
+        steps = self.searcher.estimator, self.candidates
+        names = unverified_steps(*steps, objects=_may_hold_objects(X))
         if names:
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
         guarantee = of_class(self.searcher, guarantee)
@@ -206,6 +210,12 @@ class Protection(NotPickled):
                 UserWarning,
             )
         return routed.estimator.fit
+
+
+def _may_hold_objects(X):
+    """Whether cells of rows may be Python objects of any type; of a list they may."""
+    types = [] if X is None else declared_types(X)
+    return any(dtype is None or getattr(dtype, "char", "") == "O" for dtype in types)
 
 
 _DISJOINT = "no record is both in X and in X_val"
@@ -284,4 +294,4 @@ class AllRecordsProtection(Protection):
         entries = entries_assumption(self.params, n_cut, None)
         # Units: with groups, what is counted is groups.
         n_protected = parts.n_samples + (parts.n_validation or 0)
-        return self.stated(guarantee, n_protected, entries=entries)
+        return self.stated(guarantee, n_protected, entries=entries, X=X)

@@ -145,7 +145,7 @@ class ValidationProtection(PublicSearch):
         guarantee = self.mechanism.guarantee
         if self.groups is not None:
             guarantee = self.for_groups(guarantee, set_apart=rows[2] is None)
-        return self.stated(guarantee, self.n_losses, n_rows(X), entries)
+        return self.stated(guarantee, self.n_losses, n_rows(X), entries, X)
 
     def try_publicly(self):
         """Refuse entries of ``fit`` that no step asks for; the public rows are searched later."""
