@@ -11,7 +11,7 @@ from dp_accounting import dp_event, privacy_accountant, rdp
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.special import ndtr
 
-from _support.internals import ProfileTable, tabulate
+from _support.internals import ProfileTable, delta_from_mu, log_gaussian_delta, tabulate
 from skdpbo.privacy import (
     PrivacyGuarantee,
     PrivacyProfile,
@@ -21,8 +21,6 @@ from skdpbo.privacy import (
     epsilon_from_mu,
     selection_guarantee,
 )
-from skdpbo.privacy._conversions import delta_from_mu
-from skdpbo.privacy._profile import log_gaussian_delta
 
 
 def response(epsilon0, failure=0.0):
