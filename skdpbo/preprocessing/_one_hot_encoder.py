@@ -119,6 +119,7 @@ class DPOneHotEncoder(PrivateTransformer):
 
     _mechanism = "Gaussian histogram of categories with a threshold"
     _flags = ("sparse_output",)
+    _takes = ("categorical", "string", "allow_nan")
     _finite = ()  # any values
 
     def __init__(
@@ -307,13 +308,6 @@ class DPOneHotEncoder(PrivateTransformer):
         sizes = np.array([size for one in counts for _, size in one], dtype=np.int64)
         passed = iter(np.asarray(counting.release(sizes, source)) >= threshold)
         return [[key for key, _ in one if next(passed)] for one in counts]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _as_given(keys, column):
