@@ -3,6 +3,7 @@
 import warnings
 from contextvars import copy_context
 from functools import partial, wraps
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -33,7 +34,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     A sub-class has the parameter `random_state`, and its `fit` sets ``privacy_`` last.
     """
 
-    _accepts_sparse = False
+    _takes: ClassVar[tuple[str, ...]] = ()  # tags of scikit-learn: what X may be or hold
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -65,7 +66,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._accepts_sparse
+        for name in self._takes:
+            setattr(tags.input_tags, name, True)
         return tags
 
     def _opened(self, guarantee, check, X, *targets, groups=None):
@@ -128,7 +130,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         return table, checked, source
 
     def _refuse_types(self, X):
-        refuse_sparse_and_complex(X, "X", sparse=self._accepts_sparse)
+        refuse_sparse_and_complex(X, "X", sparse="sparse" in self._takes)
         refuse_types(X, "X")
 
     def _rehearse(self, check, *tables):
@@ -173,7 +175,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     def _checked_table(self, X):
         """Check the schema and leave the values alone: they are checked as they are read."""
         return checked_table(
-            X, "X", ensure_2d=True, estimator=self, accept_sparse=self._accepts_sparse
+            X, "X", ensure_2d=True, estimator=self, accept_sparse="sparse" in self._takes
         )
 
 

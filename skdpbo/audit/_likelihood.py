@@ -212,14 +212,11 @@ def learned_statistic(first, second):
 
 
 def _numbers(outputs, origin):
-    values = (int(v) if isinstance(v, numbers.Integral) else _real(v) for v in outputs)
-    values = np.array([float(value - origin) for value in values])
     # NaN, as which None counts, is an output as any other, and below all of them.
+    known = (math.nan if v is None else v for v in outputs)
+    exact = (int(v) if isinstance(v, numbers.Integral) else float(v) for v in known)
+    values = np.array([float(value - origin) for value in exact])
     return np.where(np.isnan(values), -np.inf, np.maximum(values, -_LARGEST))
-
-
-def _real(value):
-    return math.nan if value is None else float(value)
 
 
 def _linear(first, second):

@@ -57,7 +57,7 @@ def public_model(base, X, y, largest):
         if base is None:  # length-scales at their bounds
             warnings.simplefilter("ignore")
         # Residuals of rows that a model was fitted to are too small to bound those of new rows.
-        for model in default_bases(len(y), *y.shape[1:]) if base is None else [base]:
+        for model in default_bases(*X.shape, y.shape[1]) if base is None else [base]:
             # With metadata routing, scikit-learn 1.6 does not take None for params.
             predicted = cross_val_predict(clone(model), X, targets, cv=folds, params={})
             left = y - predicted.reshape(y.shape)
@@ -72,7 +72,7 @@ def public_model(base, X, y, largest):
     return PublicModel(best, y.mean(axis=0), bound)
 
 
-def default_bases(n_rows, n_targets):
+def default_bases(n_rows, n_columns, n_targets):
     """Return the models from which public rows choose."""
     if n_rows > _LARGEST_TREES:
         boosting = HistGradientBoostingRegressor(random_state=0)
@@ -82,17 +82,12 @@ def default_bases(n_rows, n_targets):
         boosting = MultiOutputRegressor(boosting)
     bases = [make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))), boosting]
     if n_rows <= _LARGEST_PROCESS:
-        bases.append(make_pipeline(StandardScaler(), _UnitProcess(normalize_y=True)))
+        # Distances of standardised rows grow with the root of the number of columns.
+        kernel = ConstantKernel(1.0) * RBF(math.sqrt(n_columns), (0.3, 100.0))
+        kernel += WhiteKernel(0.2, (1e-4, 10.0))
+        process = GaussianProcessRegressor(kernel, normalize_y=True)
+        bases.append(make_pipeline(StandardScaler(), process))
     return bases
-
-
-class _UnitProcess(GaussianProcessRegressor):
-    """Gaussian process on standardised columns; its length-scale starts at their number's root."""
-
-    def fit(self, X, y):
-        scale = RBF(math.sqrt(X.shape[1]), (0.3, 100.0))
-        self.kernel = ConstantKernel(1.0) * scale + WhiteKernel(0.2, (1e-4, 10.0))
-        return super().fit(X, y)
 
 
 def public_box(X):

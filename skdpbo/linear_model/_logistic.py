@@ -135,7 +135,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     """
 
     _mechanism = "Gaussian sums of clipped gradients"
-    _accepts_sparse = True
+    _takes = ("sparse",)
 
     def __init__(
         self,

@@ -127,7 +127,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
     """
 
     _mechanism = "Gaussian second moments of clipped records"
-    _accepts_sparse = True
+    _takes = ("sparse",)
 
     def __init__(
         self,

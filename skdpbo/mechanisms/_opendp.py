@@ -41,21 +41,16 @@ def _measurement(law: str, scale: float) -> Any:
         import opendp.prelude as dp
     except ImportError:
         raise ImportError("engine='opendp' needs OpenDP: pip install opendp.") from None
-    _check_version(metadata.version("opendp"))
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    if law == "laplace":
-        return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
-    return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)
-
-
-def _check_version(version: str) -> None:
-    """Raise for a version whose samplers do not follow their law."""
     # Three numbers: a pre-release counts as its release.
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-    if numbers < FIRST_EXACT_VERSION:
+    version = metadata.version("opendp")
+    if tuple(int(number) for number in re.findall(r"\d+", version)[:3]) < FIRST_EXACT_VERSION:
         first = ".".join(map(str, FIRST_EXACT_VERSION))
         raise ImportError(
             f"engine='opendp' needs OpenDP {first} or newer: "
             f"the noise of {version} does not follow its law."
         )
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    if law == "laplace":
+        return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+    return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)

@@ -89,6 +89,7 @@ class DPSimpleImputer(PrivateTransformer):
 
     _mechanism = "Gaussian sums and counts of columns"
     _flags = ("add_indicator",)
+    _takes = ("allow_nan",)
 
     def __init__(
         self,
@@ -158,11 +159,6 @@ class DPSimpleImputer(PrivateTransformer):
         self.statistics_ = np.clip(
             rows.centre + rows.half_width * released(rows, mu, source), low, high
         )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def value_or_missing(rows):

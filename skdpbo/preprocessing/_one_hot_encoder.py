@@ -119,6 +119,7 @@ class DPOneHotEncoder(PrivateTransformer):
 
     _mechanism = "Gaussian histogram of categories with a threshold"
     _flags = ("sparse_output",)
+    _takes = ("categorical", "string", "allow_nan")
     _finite = ()  # any values
 
     def __init__(
@@ -227,8 +228,16 @@ class DPOneHotEncoder(PrivateTransformer):
         if not hasattr(X, "columns"):  # each column of a frame is read by itself
             refuse_sparse_and_complex(X, "X")
         refuse_types(X, "X", texts=True)
-        if self.releases_nothing:
-            _refuse_other_kinds(self.categories, X)
+        if not self.releases_nothing:
+            return
+        # Categories that no value of a column can be, by its declared type.
+        types = declared_types(X) if hasattr(X, "columns") else cycle(declared_types(X))
+        for j, (dtype, given) in enumerate(zip(types, self.categories, strict=False)):
+            kind = kind_of_type(dtype)
+            others = {"numbers": str, "texts": Number}.get(kind, ())
+            values = np.asarray(given, dtype=object).flat
+            if any(isinstance(value, others) and is_known(value) for value in values):
+                raise ValueError(f"categories of column {j} must be {kind}, as its values are.")
 
     def _checked_table(self, X):
         return columns_of(X, self)
@@ -299,25 +308,6 @@ class DPOneHotEncoder(PrivateTransformer):
         sizes = np.array([size for one in counts for _, size in one], dtype=np.int64)
         passed = iter(np.asarray(counting.release(sizes, source)) >= threshold)
         return [[key for key, _ in one if next(passed)] for one in counts]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        return tags
-
-
-def _refuse_other_kinds(categories, X):
-    """Raise for given categories that no value of a column can be, by its declared type."""
-    types = declared_types(X)
-    types = types if hasattr(X, "columns") else cycle(types)
-    for j, (dtype, given) in enumerate(zip(types, categories, strict=False)):
-        kind = kind_of_type(dtype)
-        others = {"numbers": str, "texts": Number}.get(kind, ())
-        values = np.asarray(given, dtype=object).flat
-        if any(isinstance(value, others) and is_known(value) for value in values):
-            raise ValueError(f"categories of column {j} must be {kind}, as its values are.")
 
 
 def _as_given(keys, column):

@@ -92,18 +92,16 @@ def check_mu(mu: Any) -> float:
     return round_up(check_positive(mu, "mu"))
 
 
-def check_mu_of_fit(mu: float) -> float:
-    """Return the Gaussian budget of a fit; its parts then have noise that 64-bit integers hold."""
-    if mu < _LEAST_MU:
+def check_mu_of_fit(mu: float, least: float = _LEAST_MU) -> float:
+    """Return the Gaussian budget of a fit; some noise is left, and 64-bit integers hold it.
+
+    `least`: 0 where the noise of each part is checked by itself.
+    """
+    if mu < least:
         raise ValueError(
-            f"epsilon and delta are too small together: mu={mu:.2g}, and below {_LEAST_MU:.2g} the "
+            f"epsilon and delta are too small together: mu={mu:.2g}, and below {least:.2g} the "
             "noise needs more than 64 bits."
         )
-    return check_mu_leaves_noise(mu)
-
-
-def check_mu_leaves_noise(mu: float) -> float:
-    """Return a Gaussian budget of which some noise is left."""
     if mu > _MOST_MU:
         raise ValueError(
             f"epsilon is too large: mu={mu:.2g}, and above {_MOST_MU:.2g} there is no noise left."

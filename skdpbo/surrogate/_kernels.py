@@ -104,9 +104,10 @@ def differentiable(kernel: Any) -> DifferentiableKernel:
         # Of (c + a)(d + b) all values share c d alone.
         return _Sum(a, b, a.level + b.level) if kind is Sum else _Product(a, b, a.level * b.level)
     if kind is Exponentiation and kernel.exponent == int(kernel.exponent) >= 1:
-        base = differentiable(kernel.kernel)
-        p = int(kernel.exponent)
-        return base if p == 1 else _Power(base, p, base.level**p)
+        half, rest = kernel.exponent // 2, kernel.exponent - kernel.exponent // 2
+        if not half:
+            return differentiable(kernel.kernel)
+        return differentiable(Product(kernel.kernel**half, kernel.kernel**rest))
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a scikit-learn kernel, got {kind.__name__}.")
     why = "its input derivatives are not known here"
@@ -272,36 +273,10 @@ class _Product:
         )
 
 
-@dataclass(frozen=True)
-class _Power:
-    """Chain rule for k^p, p a whole number of at least 2."""
-
-    base: DifferentiableKernel
-    p: int
-    level: float
-
-    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
-        base, p = self.base.values(X, Y), self.p
-        slope = p * base.value ** (p - 1)
-        return ValueCovariance(base.value**p, lambda W: base.contract(W * slope))
-
-    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
-        base, p = self.base.gradients(x, Y), self.p
-        # p >= 2: no negative power of a covariance that is zero.
-        slope, curvature = p * base.value ** (p - 1), p * (p - 1) * base.value ** (p - 2)
-        return GradientCovariance(
-            base.value**p,
-            base.dx * slope,
-            base.dy * slope[:, None],
-            # d2 b^p = p b^(p-1) d2b + p (p-1) b^(p-2) db db'.
-            lambda V: base.contract(V * slope) + _along(V * curvature, base.dx) * base.dy,
-        )
-
-
 #: A covariance function with the derivatives that are needed here: ``values(X, Y)``, the covariance
 #: of f(X) and f(Y), ``gradients(x, Y)``, that of grad f(x) and f(Y), and `level`, the part of the
 #: variance that all values share (a constant in a sum).
-DifferentiableKernel = _Constant | _DotProduct | _Stationary | _Sum | _Product | _Power
+DifferentiableKernel = _Constant | _DotProduct | _Stationary | _Sum | _Product
 
 
 def _along(V: FloatArray, dx: FloatArray) -> FloatArray:

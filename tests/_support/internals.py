@@ -63,7 +63,9 @@ HOMES = {
         "denoised_second_moment nearest_mixture share_in_reach smaller_scales"
     ),
     "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures kernel_chunks",
-    "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
+    "gaussian_process.sparse._inducing": (
+        "SUPPORT_DESIGNS design_for_columns inducing_design support_design"
+    ),
     "gaussian_process.sparse._kernel_family": (
         "KernelFamily average_kernel check_kernels default_family design_weights kernel_shares "
         "label_family"
@@ -204,13 +206,21 @@ HOMES = {
     "preprocessing._category_columns": "category_counts category_key",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
-    "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum",
+    "privacy._checks": "check_count check_delta check_mu check_positive check_real check_within",
+    "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum mu_beside",
+    "privacy._conversions": (
+        "delta_from_mu gaussian_sigma l2_laplace_scale mu_from_pure_epsilon "
+        "pure_epsilon_from_mu rho_from_epsilon"
+    ),
     "privacy._guarantee": "PrivacyGuarantee",
+    "privacy._profile": "log_gaussian_delta log_sum_exp log_zcdp_delta with_error",
     "privacy._profile_table": "ProfileTable tabulate",
+    "privacy._rounding": "round_down round_up round_up_root text_below",
     "privacy.ledger._charging": "covered_by_fit",
     "privacy.ledger._receipts": "Receipt",
     "privacy.ledger._process": "PROCESS",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
+    "privacy.selection._liu_talwar": "liu_talwar_max_trials",
     "privacy.selection._selection_profile": (
         "ComposedProfile GaussianProfile StaircaseProfile candidate_profiles loss_of_rank "
         "selection_bounds"

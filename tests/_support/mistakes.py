@@ -13,6 +13,7 @@ EFFECTS = "tests/attacks/test_side_effects.py tests/attacks/test_shared_objects.
 EFFECTS += " tests/attacks/test_hidden_trajectory.py tests/attacks/test_protected_rows.py"
 CHUNKS = "tests/model_selection/test_fit_chunks.py"
 RAISED = "tests/attacks/test_base_exceptions.py"
+ENDS = "tests/model_selection/scoring/metrics/test_metric_scorers.py -k TestNoiseBeyondTheRange"
 PRIVATE_DESCENT = "tests/model_selection/test_fit_private_descent.py"
 BAD_INPUT = "tests/model_selection/test_bad_input.py"
 OUTSOURCED = "gaussian_process/outsourced"
@@ -353,6 +354,10 @@ SELECTION = [
         RAISED,
     ),
     ("scoring/_losses.py", "[code if error is None else -1", "[code or -1", RAISED),
+    ("scoring/metrics/_metric_scorer.py", "np.clip(noisy.values, *ends.T)", "noisy.values", ENDS),
+    ("scoring/metrics/_regression_scorer.py", "(-most / 2, most / 2)", "(0, most)", ENDS),
+    ("scoring/metrics/_regression_scorer.py", ", ends=(0, n_records)", ", ends=(0, 1)", ENDS),
+    ("scoring/metrics/_confusion_scorer.py", "1, typical, (0.0, math.inf)", "1, typical", ENDS),
     (
         "private_training/_trials.py",
         "twin.estimator = original.estimator",

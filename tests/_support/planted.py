@@ -19,6 +19,7 @@ import numpy as np
 STAGES = {
     "answers": "gaussian_process.outsourced._answers",
     "attempt": "_attempt",
+    "branch and bound": "gaussian_process.papers._branch_and_bound",
     "chunk training": "model_selection.evaluation._chunk_training",
     "chunks": "model_selection.protection._chunked",
     "clipping": "mechanisms._clipping",
@@ -43,6 +44,7 @@ STAGES = {
     "isolated rows": "gaussian_process._isolated_rows",
     "isolation": "_isolation._isolated_calls",
     "kernel family": "gaussian_process.sparse._kernel_family",
+    "kernel release": "gaussian_process.papers._kernel_release",
     "kusner constants": "model_selection.papers._kusner_constants",
     "kusner lipschitz": "model_selection.papers._kusner_lipschitz",
     "kusner release": "model_selection.papers._kusner_release",
@@ -58,6 +60,7 @@ STAGES = {
     "noisy rows": "gaussian_process.outsourced._noisy_rows",
     "object tables": "model_selection.rows._object_table",
     "one-hot encoder": "preprocessing._one_hot_encoder",
+    "opendp": "mechanisms._opendp",
     "parallel": "_isolation._parallel",
     "parsing": "model_selection.scoring._parsing",
     "private estimator": "_private_estimator",

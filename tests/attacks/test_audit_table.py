@@ -22,6 +22,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 
+from _support.bounds import gaussian_delta
 from _support.internals import (
     KernelFamily,
     KernelMethod,
@@ -58,7 +59,6 @@ from skdpbo.mechanisms import (
 )
 from skdpbo.model_selection import Descent, GaussianTrajectory, Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._conversions import delta_from_mu
 
 ALARM = 1e-6
 
@@ -109,7 +109,7 @@ class Release:
 def gdp(mu, delta=1e-5):
     """A claim of mu-GDP."""
     epsilon = epsilon_from_mu(mu, delta)
-    return PrivacyGuarantee(epsilon=epsilon, delta=delta_from_mu(mu, epsilon) * 1.000001, mu=mu)
+    return PrivacyGuarantee(epsilon=epsilon, delta=gaussian_delta(mu, epsilon) * 1.000001, mu=mu)
 
 
 def pure(epsilon):

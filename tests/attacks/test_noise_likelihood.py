@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from _support.internals import rho_from_epsilon
 from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import (
     DiscreteGaussian,
@@ -20,7 +21,6 @@ from skdpbo.mechanisms import (
     L2Laplace,
     PermuteAndFlip,
 )
-from skdpbo.privacy._conversions import rho_from_epsilon
 
 ALARM = 1e-6
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom, norm
 
+from _support.bounds import gaussian_delta
 from skdpbo.audit import (
     AuditResult,
     audit_samples,
@@ -15,7 +16,6 @@ from skdpbo.audit import (
     normal_mu_bound,
 )
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._conversions import delta_from_mu
 
 RNG = np.random.default_rng
 
@@ -54,14 +54,14 @@ class TestResult:
     @pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
     def test_the_curve_of_gaussian_privacy_is_met_and_not_passed(self, mu):
         high = 0.2
-        guarantee = PrivacyGuarantee(epsilon=2.0, delta=delta_from_mu(mu, 2.0) * 1.0001, mu=mu)
+        guarantee = PrivacyGuarantee(epsilon=2.0, delta=gaussian_delta(mu, 2.0) * 1.0001, mu=mu)
         on_the_curve = norm.cdf(norm.ppf(high) + mu)
         assert not AuditResult(low=on_the_curve - 1e-6, high=high).violates(guarantee)
         assert AuditResult(low=on_the_curve + 1e-6, high=high).violates(guarantee)
 
     def test_a_statistical_distance_is_granted(self):
         mu, t = 1.0, 1e-3
-        delta = delta_from_mu(mu, 2.0) + (1 + math.exp(2.0)) * t
+        delta = gaussian_delta(mu, 2.0) + (1 + math.exp(2.0)) * t
         guarantee = PrivacyGuarantee(
             epsilon=2.0, delta=delta * 1.0001, mu=mu, statistical_distance=t
         )

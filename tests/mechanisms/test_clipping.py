@@ -17,7 +17,6 @@ from _support.internals import (
     clipped_sum_sensitivity,
 )
 from skdpbo.mechanisms import ClippedMean, ClipQuantile, noise_source, split_budget, step_budgets
-from skdpbo.mechanisms import _clipping as clipping
 
 NASTY = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e-308, 5e-324, 0.0]
 
@@ -71,7 +70,7 @@ class TestClipToLattice:
 
     def test_an_overshoot_is_mended(self, monkeypatch):
         # A float clip that is too generous by far: the integers still obey the bound.
-        monkeypatch.setattr(clipping.np, "sqrt", lambda x: 0.999 * x**0.5)
+        monkeypatch.setattr(np, "sqrt", lambda x: 0.999 * x**0.5)
         units, _ = clip_to_lattice(np.full((1, 3), 7.0), 1.0, 2.0**-12)
         assert squared_norms(units)[0] <= 2**24
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from _support.internals import delta_from_mu, gaussian_sigma
 from skdpbo.mechanisms import DiscreteGaussian, GaussianMechanism, noise_source, to_lattice
 from skdpbo.privacy import epsilon_from_mu
-from skdpbo.privacy._conversions import delta_from_mu, gaussian_sigma
 
 ALARM = 1e-6
 

@@ -15,6 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
+from _support.bounds import gaussian_delta
 from _support.internals import plan_trials
 from _support.noted import NotingRows
 from _support.planted import put
@@ -44,7 +45,6 @@ from skdpbo.privacy import (
     mu_from_epsilon,
     selection_guarantee,
 )
-from skdpbo.privacy._conversions import delta_from_mu
 
 UNITS = 2**20
 
@@ -423,7 +423,7 @@ class TestDeclared:
     @pytest.mark.parametrize("share", [0.5, pytest.param(0.99, marks=pytest.mark.slow)])
     def test_the_score_gets_what_the_profile_leaves(self, share):
         mu = candidate_mu(2.0, 1e-5, TrialLaw(15))
-        stated = PrivacyProfile(lambda epsilon: delta_from_mu(share * mu, float(epsilon)))
+        stated = PrivacyProfile(lambda epsilon: gaussian_delta(share * mu, float(epsilon)))
         selection = PrivateSelection(estimator_guarantee=stated)
         made = plan_trials(Foreign(), [{}] * 5, selection, epsilon=2.0, delta=1e-5, n_samples=80)
         # A trial costs the larger of training and score, not their sum.
@@ -432,7 +432,7 @@ class TestDeclared:
 
     def test_a_profile_that_does_not_fit(self):
         def gdp(epsilon):
-            return delta_from_mu(0.5, float(epsilon)) if np.ndim(epsilon) == 0 else None
+            return gaussian_delta(0.5, float(epsilon)) if np.ndim(epsilon) == 0 else None
 
         with pytest.raises(ValueError, match=r"expected trials of the declared profile cost eps"):
             grid(Foreign(), estimator_guarantee=gdp).fit(X, Y)

@@ -13,6 +13,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _support.bounds import gaussian_delta
+from _support.internals import TrajectoryRelease, total_loss_sensitivity
 from skdpbo import DPGIBOSearchCV
 from skdpbo.exceptions import (
     BudgetExceededError,
@@ -21,9 +23,7 @@ from skdpbo.exceptions import (
     SeededNoiseWarning,
 )
 from skdpbo.model_selection import Descent, GradientSurrogate
-from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease, total_loss_sensitivity
 from skdpbo.privacy import PrivacyLedger
-from skdpbo.privacy._conversions import delta_from_mu
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
 
@@ -272,8 +272,8 @@ class TestPromises:
             search = make(epsilon=epsilon, delta=1e-6, end_fraction=0.0)
             guarantee = search.privacy_guarantee()
             assert (guarantee.epsilon, guarantee.delta) == (epsilon, 1e-6)
-            assert delta_from_mu(guarantee.mu, epsilon) <= 1e-6
-            assert delta_from_mu(guarantee.mu * (1 + 1e-6), epsilon) > 1e-6
+            assert gaussian_delta(guarantee.mu, epsilon) <= 1e-6
+            assert gaussian_delta(guarantee.mu * (1 + 1e-6), epsilon) > 1e-6
 
     @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.9])
     def test_the_parts_compose_to_the_whole(self, fraction):

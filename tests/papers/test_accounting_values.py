@@ -4,18 +4,13 @@ import math
 
 import pytest
 
+from _support.internals import delta_from_mu, gaussian_sigma, log_gaussian_delta, rho_from_epsilon
 from skdpbo.privacy import (
     PrivacyGuarantee,
     compose,
     epsilon_from_mu,
     mu_from_epsilon,
 )
-from skdpbo.privacy._conversions import (
-    delta_from_mu,
-    gaussian_sigma,
-    rho_from_epsilon,
-)
-from skdpbo.privacy._profile import log_gaussian_delta
 
 EPSILONS = [0.1, 0.5, 1, 2, 3, 5, 8, 10]
 

@@ -7,10 +7,11 @@ import pytest
 from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 
+from _support.planted import module_of
 from skdpbo.mechanisms import GaussianMechanism, noise_source
-from skdpbo.model_selection.papers import _kusner_constants as formulas
 from skdpbo.surrogate import greedy_information_gain, maximum_information_gain_bound
 
+formulas = module_of("kusner constants")
 # |Lambda|, T, delta, sigma, k, gamma_T -> beta_1, beta_T, beta_{T+1}, c, q, C1, sensitivity of
 # mu_T, Laplace scale of the score at epsilon 1; printed constants.
 ALGORITHM_1 = [

@@ -13,11 +13,12 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
 
 from _support.internals import BranchAndBound, Gains, add_laplace, run_gp_ucb
+from _support.planted import module_of
 from skdpbo.mechanisms import ExponentialMechanism, noise_source
 from skdpbo.model_selection import Kusner2015
-from skdpbo.model_selection.papers import _kusner_constants as formulas
 from skdpbo.surrogate import maximum_information_gain_bound
 
+formulas = module_of("kusner constants")
 CORRELATION = 0.99
 
 

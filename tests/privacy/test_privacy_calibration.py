@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpbo.privacy._conversions import gaussian_sigma, l2_laplace_scale
+from _support.internals import gaussian_sigma, l2_laplace_scale
 
 mp = pytest.importorskip("mpmath").mp
 mp.dps = 60

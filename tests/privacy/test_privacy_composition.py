@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from _support.internals import delta_from_mu, mu_beside, mu_from_pure_epsilon
 from skdpbo.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
@@ -18,8 +19,6 @@ from skdpbo.privacy import (
     compose_parallel,
     epsilon_from_mu,
 )
-from skdpbo.privacy._composed_losses import mu_beside
-from skdpbo.privacy._conversions import delta_from_mu, mu_from_pure_epsilon
 
 mp = pytest.importorskip("mpmath").mp
 mp.dps = 60

@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._conversions import (
+from _support.internals import (
     delta_from_mu,
+    log_gaussian_delta,
+    log_sum_exp,
+    log_zcdp_delta,
     mu_from_pure_epsilon,
     pure_epsilon_from_mu,
     rho_from_epsilon,
+    with_error,
 )
-from skdpbo.privacy._profile import log_gaussian_delta, log_sum_exp, log_zcdp_delta, with_error
+from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
 
 mp = pytest.importorskip("mpmath").mp
 mp.dps = 60

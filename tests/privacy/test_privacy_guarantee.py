@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from skdpbo import privacy
-from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, epsilon_from_mu
-from skdpbo.privacy._checks import (
+from _support.internals import (
     check_count,
     check_delta,
     check_mu,
     check_positive,
     check_real,
     check_within,
+    delta_from_mu,
 )
-from skdpbo.privacy._conversions import delta_from_mu
+from skdpbo import privacy
+from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, epsilon_from_mu
 
 
 def check_mu_itself(value, _):

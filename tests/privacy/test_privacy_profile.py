@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from _support.internals import ProfileTable, tabulate
+from _support.internals import ProfileTable, delta_from_mu, log_gaussian_delta, tabulate
 from skdpbo.privacy import (
     PrivacyGuarantee,
     PrivacyProfile,
@@ -19,8 +19,6 @@ from skdpbo.privacy import (
     epsilon_from_mu,
     selection_guarantee,
 )
-from skdpbo.privacy._conversions import delta_from_mu
-from skdpbo.privacy._profile import log_gaussian_delta
 
 
 def response(epsilon0, failure=0.0):

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdpbo.privacy._conversions import l2_laplace_scale
-from skdpbo.privacy._rounding import round_down, round_up, round_up_root, text_below
+from _support.internals import l2_laplace_scale, round_down, round_up, round_up_root, text_below
 
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30)
 

@@ -1,6 +1,7 @@
 """Base class of `PrivateProjection` and `ProjectedGP`: the charged release of rows."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -35,6 +36,8 @@ class RowReleaser(PrivateEstimator):
     A sub-class has the parameters n_components, mechanism, epsilon, delta, data_norm,
     displacement, X_bounds and random_state.
     """
+
+    _assumed: ClassVar[tuple[str, ...]] = ()  # by what a sub-class does with the rows
 
     def privacy_guarantee(self, n_samples=None, n_features=None):
         """Return the guarantee of `fit`, before any data.
@@ -90,10 +93,8 @@ class RowReleaser(PrivateEstimator):
             pair = rows_guarantee(
                 self.mechanism, self.epsilon, self.delta, self.displacement, diameter
             )
-        return tuple(
-            None if part is None else of_class(self, part.voided_if_seeded(self.random_state))
-            for part in pair
-        )
+        stated = (part and part.voided_if_seeded(self.random_state) for part in pair)
+        return tuple(part and of_class(self, part).assuming(*self._assumed) for part in stated)
 
     def _domain(self, n_features):
         """Return the public domain of the rows of X; None where it needs `n_features`."""

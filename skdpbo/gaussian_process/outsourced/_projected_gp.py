@@ -20,7 +20,6 @@ from skdpbo.gaussian_process.outsourced._noisy_posterior import (
 from skdpbo.gaussian_process.outsourced._row_belief import BelievedRows, is_isotropic, normal_rows
 from skdpbo.privacy._checks import check_choice, check_count
 
-_PUBLIC_TARGETS = "the targets y are public: they are not protected"
 # Fields of a fitted target and attributes of the estimator.
 _PUBLISHED = {
     "noise_variance": "noise_variance_",
@@ -159,6 +158,8 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     >>> gp.privacy_.neighbours
     'one row of X moved by at most 1 (l2 norm)'
     """
+
+    _assumed = ("the targets y are public: they are not protected",)
 
     def __init__(
         self,
@@ -299,9 +300,3 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         if not (valid and values[0, 0] > 0):
             raise ValueError(f"kernel must have positive and finite parameters, got {kernel}.")
         return kernel
-
-    def _guarantees(self, n_features):
-        return tuple(
-            None if part is None else part.assuming(_PUBLIC_TARGETS)
-            for part in super()._guarantees(n_features)
-        )

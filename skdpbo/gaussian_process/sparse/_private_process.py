@@ -162,12 +162,12 @@ class PrivateProcess(GaussianEstimator):
         return {name: getattr(self, f"{name}_") for name in names}, unseen
 
     def _inducing_points(self, n_features, bounds, default=None):
-        points, box = self.inducing_points, None
+        box = None
         # Given points need no box, and no warning that there is none.
-        if points is None or isinstance(points, numbers.Integral):
+        if not self._points_are_given():
             given = default if bounds is None else bounds
             box = bounds_or_default(given, n_features, "X_bounds", self, self._other_bounds)
-        return inducing_design(points, box, n_features)
+        return inducing_design(self.inducing_points, box, n_features)
 
     def _release(self, method, rows, X, targets, source):
         """Protected: sum over the records and return the sums with noise."""

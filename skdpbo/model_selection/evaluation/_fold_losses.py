@@ -103,25 +103,20 @@ class FoldLosses:
             Standard deviation of the noise of the released score, as a share of its range; 0 where
             it has been warned of.
         """
-        if self._training.scorer.clipped is None:
+        scorer = self._training.scorer
+        if scorer.clipped is None:
             return
         (losses,) = self.losses([params], _unclipped_losses)
-        if losses is not None:
-            refuse_negated(losses, self._training.scorer.clipped)
-            self._warn_of_low_bound(losses, score_noise > 0)
-            self._warn_of_noise(losses, score_noise)
-
-    def _warn_of_noise(self, losses, noise):
-        """Warn where the noise of a score is large beside the loss of the best public candidate.
-
-        Most losses are far below their bound, so that its range says little of them.
-        """
-        scorer = self._training.scorer
+        if losses is None:
+            return
+        refuse_negated(losses, scorer.clipped)
+        self._warn_of_low_bound(losses, score_noise > 0)
         if scorer.clipped is not scorer:  # a ratio has a range of its own
             return
+        # Most losses are far below their bound, so that its range says little of them.
         mean = scorer.integer_losses(losses).mean()  # of one record
         bound = "" if scorer.name == "accuracy" else "a smaller loss_bound if few lose more, "
-        expected = scorer.score_with_std(mean, 1, noise * scorer.units)
+        expected = scorer.score_with_std(mean, 1, score_noise * scorer.units)
         if expected.std > _NOISY * (scorer.offset - expected.value):
             warn_caller(
                 "best_score_ will be mostly noise: the standard deviation of its noise is about "

@@ -14,7 +14,7 @@ from skdpbo.model_selection._private_choice import CHOICE_ASSUMPTIONS, PrivateCh
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.privacy import PrivacyGuarantee, compose, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import (
-    check_mu_leaves_noise,
+    check_mu_of_fit,
     check_positive,
     check_positive_delta,
     check_within,
@@ -85,7 +85,7 @@ class TrajectoryRelease:
             if share
         }
         epsilons = [choice.epsilon for choice in choices.values()]
-        alone = check_mu_leaves_noise(mu_from_epsilon(self.epsilon, self.delta))
+        alone = check_mu_of_fit(mu_from_epsilon(self.epsilon, self.delta), least=0.0)
         mu = mu_beside(epsilons, round_down(self.epsilon), self.delta) if epsilons else alone
         # mu^2 = mu_trajectory^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 3.3).
         share = float(self.score_fraction)

@@ -183,7 +183,14 @@ class ValidationProtection(PublicSearch):
             # If these fail, it visits no others.
             self.evaluator.trials = self.candidates[: self.mechanism.n_proposals]
             chosen = self.mechanism.search_unguided()
-            return replace(chosen, attributes=self._best_model(chosen) | chosen.attributes)
+            if not searcher.refit:
+                return chosen
+            # The winner is trained on the public rows, as `BaseSearchCV` would.
+            best = with_params(searcher.estimator, chosen.candidates[chosen.index])
+            start = time.time()
+            best.fit(X, *(() if y is None else (y,)), **self.fit_params)
+            model = {"best_estimator_": best, "refit_time_": time.time() - start}
+            return replace(chosen, attributes=model | chosen.attributes)
 
     def _evaluator(self, charge, source):
         """Return the evaluator of the protected losses; it charges when it opens the rows."""
@@ -286,17 +293,6 @@ class ValidationProtection(PublicSearch):
             return super().fitted_attributes(chosen)
         table = self.searcher.cv_results_ | chosen.columns
         return {"cv_results_": table} | self.halved | chosen.attributes
-
-    def _best_model(self, chosen):
-        """Train the winner on the public rows, as `BaseSearchCV` would."""
-        if not self.searcher.refit:
-            return {}
-        params, evaluator = chosen.candidates[chosen.index], self.evaluator
-        best = with_params(self.searcher.estimator, params)
-        targets = () if evaluator.y is None else (evaluator.y,)
-        start = time.time()
-        best.fit(evaluator.X, *targets, **evaluator.fit_params)
-        return {"best_estimator_": best, "refit_time_": time.time() - start}
 
     def warn_of_result(self, guarantee, chosen):
         """Warn of what was seen after the charge."""

@@ -36,6 +36,8 @@ class SumGroup:
         Largest change of one sum; None: as large as that of all.
     typical : sequence of float, default=()
         Sums of a middling candidate; from public numbers.
+    ends : tuple of float, default=(-inf, inf)
+        Least and largest that such a sum of records can be.
     """
 
     size: int
@@ -43,6 +45,7 @@ class SumGroup:
     share: Fraction
     largest: int | None = None
     typical: Sequence[float] = ()
+    ends: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def l2_sensitivity(self):

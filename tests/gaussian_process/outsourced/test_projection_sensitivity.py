@@ -12,12 +12,12 @@ from _support.internals import (
     answer_sensitivity,
     operator_norm_bound,
     random_projection,
+    round_up,
     row_sensitivity,
 )
 from _support.planted import put
 from skdpbo.gaussian_process.outsourced import Ball, Box
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy._rounding import round_up
 
 
 def rows_of(domain, projection=None, displacement=1.0, d=3):

@@ -20,8 +20,8 @@ from _support.internals import (
     optimal_ratio,
     regulariser,
 )
+from _support.planted import put
 from _support.record_sums import exact_gram
-from skdpbo.gaussian_process.papers import _kernel_release as module
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import mu_from_epsilon
 
@@ -156,14 +156,18 @@ class TestNeighbours:
         ],
     )
     def test_planted_sensitivities_are_caught(self, planted, monkeypatch):
-        monkeypatch.setattr(module, "unit_sensitivity", planted)
+        put(monkeypatch, "kernel release: unit_sensitivity", planted)
         release = KernelRelease(mu=1.0, k_norm=1.0, half_width=(1.0,), n_records=2)
         radius, h = release.radius, math.sqrt(0.75)
         worst = np.trunc(radius * np.array([[1.0, 0.0, 1.0], [0.5, h, -1.0]]))
         assert mahalanobis(self._change(*worst), release) > 1
 
     def test_planted_missing_clip_is_caught(self, monkeypatch):
-        monkeypatch.setattr(module, "rows_on_lattice", lambda rows, step, radius: rows // step)
+        put(
+            monkeypatch,
+            "kernel release: rows_on_lattice",
+            lambda rows, step, radius: rows // step,
+        )
         kernel, Z = RBF(1.0), np.zeros((2, 1))
         release = release_for(kernel, Z, n_records=1, k_norm=1.0)  # too small: sqrt 2 is right
         one = gram(kernel, Z, release, np.zeros((1, 1)), np.ones(1))
@@ -309,7 +313,7 @@ class TestAudit:
         assert 0.4 < found <= 1.0
 
     def test_planted_factor_is_found(self, monkeypatch):
-        monkeypatch.setattr(module, "unit_sensitivity", lambda s: 0.5 * (s + 1 / s))
+        put(monkeypatch, "kernel release: unit_sensitivity", lambda s: 0.5 * (s + 1 / s))
         release = KernelRelease(mu=1.0, k_norm=1.0, half_width=(1.0,), n_records=2)
         assert self.attack(release, 1.0) > 1.0
 

@@ -36,6 +36,7 @@ from _support.internals import (
     stationary_kernel,
     trivial_norm,
 )
+from _support.planted import put
 from _support.published_sensitivity import published_sensitivity
 
 PROVED = [trivial_norm, spectral_norm, separation_norm, searched_norm, certified_norm]
@@ -162,13 +163,11 @@ class TestProvedBounds:
             assert bound(2.0 * RBF(1.0), Z) == pytest.approx(2.0, rel=1e-8)
 
     def test_planted_bug_expansion_without_curvature_is_caught(self, monkeypatch):
-        from skdpbo.gaussian_process.papers import _branch_and_bound as module
-
         def planted(kernel, Z, low, high, nearest):
             centre = 0.5 * (low + high) - Z
             return np.square(kernel.value(np.abs(centre))).sum(axis=1)
 
-        monkeypatch.setattr(module, "_expansion", planted)
+        put(monkeypatch, "branch and bound: _expansion", planted)
         Z = np.array([[-1.2], [1.2], [1.3]])
         assert searched_norm(RBF(0.5), Z) < brute_force_norm(RBF(0.5), Z)
 

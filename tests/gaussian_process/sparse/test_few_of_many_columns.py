@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from _support.internals import ColumnEffects, default_family, kernel_shares
+from _support.internals import ColumnEffects, default_family, design_for_columns, kernel_shares
 from _support.many_columns import fitted, records
 from _support.planted import original, put
 from _support.record_sums import listen_to_budgets
-from skdpbo.gaussian_process.sparse._inducing import design_for_columns
 from skdpbo.privacy import mu_from_epsilon
 
 NEVER = staticmethod(lambda *public, **sizes: False)

@@ -356,7 +356,9 @@ class Residuals:
 
 
 @pytest.mark.quick_cases(2)
-@pytest.mark.parametrize("base", default_bases(60, 1) + default_bases(3000, 1))
+@pytest.mark.parametrize(
+    "base", [b for n in (60, 3000) for b in default_bases(n, X_PUBLIC.shape[1], 1)]
+)
 def test_the_default_bases_predict_every_finite_row(base):
     public = public_model(base, X_PUBLIC, Y_PUBLIC[:, None], np.array([3.0]))
     rows = np.full((4, X_PUBLIC.shape[1]), 0.5)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from _support.bounds import gaussian_delta
 from _support.internals import TrajectoryRelease, end_positions
 from skdpbo import DPGIBOSearchCV
 from skdpbo.model_selection import Descent
 from skdpbo.privacy import compose
-from skdpbo.privacy._conversions import delta_from_mu
 
 
 class Cliff(RegressorMixin, BaseEstimator):
@@ -86,7 +86,7 @@ def test_shares_compose_to_the_whole(score, end, epsilon, of_start):
         for signs in itertools.product((1, -1), repeat=len(pure)):
             losses = np.multiply(signs, pure)
             weight = np.prod(1 / (1 + np.exp(-losses)))
-            total += weight * delta_from_mu(mu, epsilon - losses.sum())
+            total += weight * gaussian_delta(mu, epsilon - losses.sum())
         return total
 
     assert spent(release.mu) <= 1e-5 * (1 + 1e-9)

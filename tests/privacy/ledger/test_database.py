@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from _support.internals import guarantee_from_text, guarantee_to_text
+from _support.planted import module_of
 from skdpbo.exceptions import (
     BudgetExceededError,
     LedgerError,
@@ -26,7 +27,8 @@ from skdpbo.privacy import (
     compose,
     epsilon_from_mu,
 )
-from skdpbo.privacy.ledger import _store
+
+_store = module_of("ledger store")
 
 
 def pure(epsilon, **more):
@@ -499,7 +501,7 @@ def test_a_full_disk_is_refused_and_the_old_charges_stay(path, monkeypatch):
 
 def test_a_lock_that_is_not_released_is_an_error(path, monkeypatch):
     ledger = filled(path, 1)
-    monkeypatch.setattr("skdpbo.privacy.ledger._store.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(_store, "BUSY_SECONDS", 0.05)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(LedgerError, match="is locked"):

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from _support.planted import module_of
 from skdpbo.exceptions import BudgetExceededError, LedgerError, LedgerUnavailableError
 from skdpbo.model_selection import DPGridSearchCV
 from skdpbo.privacy import LedgerEntry, PrivacyGuarantee, PrivacyLedger, charge_active_ledger
-from skdpbo.privacy.ledger import _charging, _ledger, _store
 
+_ledger, _charging, _store = map(module_of, ("ledger", "ledger charge", "ledger store"))
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 UNIT = PrivacyGuarantee(epsilon=0.0625)
 PATIENCE = 120.0  # seconds; only what hangs takes them

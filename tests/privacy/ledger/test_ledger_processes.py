@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 from _support.internals import PROCESS, covered_by_fit
-from _support.planted import original, put
+from _support.planted import module_of, original, put
 from skdpbo.exceptions import (
     BudgetExceededError,
     LedgerError,
@@ -37,8 +37,8 @@ from skdpbo.privacy import (
     charge_active_ledger,
     charged_elsewhere,
 )
-from skdpbo.privacy.ledger import _charging, _store
 
+_charging, _store = module_of("ledger charge"), module_of("ledger store")
 X, Y = np.zeros((12, 1)), np.zeros(12)
 UNIT = PrivacyGuarantee(epsilon=0.125)
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

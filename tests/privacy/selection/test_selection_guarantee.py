@@ -14,6 +14,9 @@ from _support.internals import (
     GaussianProfile,
     StaircaseProfile,
     candidate_profiles,
+    delta_from_mu,
+    liu_talwar_max_trials,
+    log_gaussian_delta,
     loss_of_rank,
     selection_bounds,
 )
@@ -27,9 +30,6 @@ from skdpbo.privacy import (
     mu_from_epsilon,
     selection_guarantee,
 )
-from skdpbo.privacy._conversions import delta_from_mu
-from skdpbo.privacy._profile import log_gaussian_delta
-from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
 
 ETAS = [-0.5, 0.0, 1.0, 3.0]
 METHODS = ["profile", "papernot_steinke", "liu_talwar"]

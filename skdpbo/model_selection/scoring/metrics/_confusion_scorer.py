@@ -180,18 +180,16 @@ class ConfusionScorer(MetricScorer):
         # Typically half of each class is found, and as many are predicted as there are.
         c, halves = len(self.classes), n_records * self.frequencies / 2
         if self.positive is not None:
-            return [SumGroup(3, 2, Fraction(1), 1, [halves[self.positive]] * 3)]
-        if c == 2 or self._recall_only:
-            return [SumGroup(2 * c, 2, Fraction(1), 1, np.tile(halves, 2))]
-        return [SumGroup(3 * c, 4, Fraction(1), 1, np.tile(halves, 3))]
-
-    def possible(self, sums, n_records):
-        """Return the counts, without negative ones."""
-        return np.maximum(sums, 0.0)
+            typical, sensitivity = np.repeat(halves[self.positive], 3), 2
+        elif c == 2 or self._recall_only:
+            typical, sensitivity = np.tile(halves, 2), 2
+        else:
+            typical, sensitivity = np.tile(halves, 3), 4
+        return [SumGroup(len(typical), sensitivity, Fraction(1), 1, typical, (0.0, math.inf))]
 
     def value_of(self, sums, n_records):
         """Return the metric of counts of shape (..., n_sums), averaged as scikit-learn does."""
-        sums, c = self.possible(sums, n_records), len(self.classes)
+        sums, c = np.maximum(sums, 0.0), len(self.classes)
         if self.positive is not None:
             tp, fp, fn = sums[..., :1], sums[..., 1:2], sums[..., 2:]
         elif c == 2 or self._recall_only:

@@ -100,13 +100,10 @@ class MetricScorer(SklearnMetric):
         # The first sum is that of the choice, and has no part in the score.
         noisy = release_sums(sums[1:], groups, noise, source)
         # Of sums that records can have: around impossible ones fresh noise may move no score.
-        noisy = replace(noisy, values=self.possible(noisy.values, n_records))
+        ends = np.repeat([group.ends for group in groups], [g.size for g in groups], axis=0)
+        noisy = replace(noisy, values=np.clip(noisy.values, *ends.T))
         score = float(self._score_of(n_records, noisy.std)(noisy.values))
         return ReleasedScore(score, self._released_std(score, noisy, n_records))
-
-    def possible(self, sums, n_records):
-        """Return the nearest sums that records can have."""
-        return sums
 
     def _released_std(self, score, noisy, n_records):
         """Standard deviation of a released score around sums that records can have."""

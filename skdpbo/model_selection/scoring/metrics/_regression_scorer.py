@@ -189,14 +189,13 @@ class AgainstConstant(_Relative):
         if not self.squared:
             shares = (Fraction(1, 2), Fraction(1, 2))
         # Typically the spread is the expected one, and half of it is explained.
-        spread = n_records * self.units * float(_SPREAD)
-        typical = zip(shares, (spread / 2, spread, 0.0), strict=False)
-        return [SumGroup(1, self.units, share, typical=[value]) for share, value in typical]
-
-    def possible(self, sums, n_records):
-        """Return the nearest sums that records can have; deviations are signed, and halved."""
-        least, most = np.array([(0, 0, -0.5), (1, 1, 0.5)])[:, : len(sums)] * n_records * self.units
-        return np.clip(sums, least, most)
+        most = n_records * self.units
+        spread = most * float(_SPREAD)
+        typical = (spread / 2, (0, most)), (spread, (0, most)), (0.0, (-most / 2, most / 2))
+        return [
+            SumGroup(1, self.units, share, typical=[value], ends=ends)
+            for share, (value, ends) in zip(shares, typical, strict=False)
+        ]
 
     def _constant_losses(self, y, bound):
         return np.minimum(self._scorer._loss(None, y, np.full(len(y), self.center)), bound)
@@ -257,11 +256,12 @@ class AgainstFrequencies(_Relative):
     def sum_groups(self, n_records):
         """Losses, then class counts (l1 sensitivity 2)."""
         # Typically half of the loss of the public frequencies.
-        loss = n_records * self.units * self._constant_loss(self.frequencies) / self.bound / 2
+        largest = n_records * self.units
+        loss = largest * self._constant_loss(self.frequencies) / self.bound / 2
         counts = n_records * self.frequencies
         return [
-            SumGroup(1, self.units, Fraction(3, 4), typical=[loss]),
-            SumGroup(len(counts), 2, Fraction(1, 4), typical=counts),
+            SumGroup(1, self.units, Fraction(3, 4), typical=[loss], ends=(0, largest)),
+            SumGroup(len(counts), 2, Fraction(1, 4), typical=counts, ends=(0, n_records)),
         ]
 
     def _constant_total(self, sums, n_records):
@@ -269,11 +269,6 @@ class AgainstFrequencies(_Relative):
         p = np.clip(sums[..., 1:], 1.0, None)
         p = p / p.sum(axis=-1, keepdims=True)
         return self._constant_loss(p) * self.units * n_records / self.bound
-
-    def possible(self, sums, n_records):
-        """Return the nearest sums that records can have."""
-        most = n_records * np.array([self.units] + [1] * len(self.classes))
-        return np.clip(sums, 0, most)
 
     def _constant_losses(self, y, bound):
         # Of the frequencies of all records, without a bound.

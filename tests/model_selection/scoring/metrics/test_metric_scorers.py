@@ -280,6 +280,27 @@ class TestNoiseBeyondTheRange:
         sums, epsilon = [0, -1000, -1000, -1000], Fraction(1, 25)
         assert scorer.release_score(sums, epsilon, len(y), noise_source(0)).std > 0.1
 
+    @pytest.mark.parametrize("far", [-1e9, 1e9])
+    def test_sums_of_targets_reach_the_ends_that_noisy_ones_are_clipped_to(self, far):
+        X = np.linspace(-1, 1, 30)[:, None]
+        scorer = scorer_of("r2", Line(), X[:, 0], loss_bound=2.0)
+        outcomes = scorer.record_outcomes(Line(), X, np.full(30, far))
+        ends = [group.ends for group in scorer.sum_groups(30)]
+        assert scorer.exact_sums(outcomes)[1:] == (ends[0][1], ends[1][1], ends[2][int(far > 0)])
+        outcomes = scorer.record_outcomes(Line(), np.zeros((30, 1)), np.zeros(30))
+        assert scorer.exact_sums(outcomes)[1:] == (ends[0][0], ends[1][0], sum(ends[2]))
+
+    @pytest.mark.parametrize("name", D2)
+    def test_sums_of_classes_reach_the_ends_that_noisy_ones_are_clipped_to(self, name):
+        estimator, X, y = classification(3)
+        scorer = scorer_of(name, estimator, y)
+        for label in np.unique(y):
+            outcomes = np.array(scorer.record_outcomes(estimator, X, np.full_like(y, label)))
+            _, _, *counts = scorer.exact_sums(outcomes)
+            assert {min(counts), max(counts)} == {*scorer.sum_groups(len(y))[1].ends}
+        outcomes = scorer.record_outcomes(estimator, X, np.full(len(y), np.nan))
+        assert scorer.exact_sums(outcomes)[1] == scorer.sum_groups(len(y))[0].ends[1]
+
     @pytest.mark.parametrize("name", ["roc_auc_ovr", "roc_auc_ovo"])
     def test_an_average_of_areas_is_unbiased(self, name):
         # Areas beyond 1 are not cut before they are averaged, so that errors cancel.
