@@ -292,8 +292,10 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         best = int(np.argmax(evidence))
         if self.alpha is None:
             return candidates[best].posterior(variances[best]).mean
-        # Ridge with penalty alpha is the posterior mean under prior variance sigma^2 / alpha.
-        prior = variances[best] * size**2 / float(self.alpha)
+        # Ridge with penalty alpha is the posterior mean under prior variance sigma^2 / alpha. Rows
+        # have squared norm 1 on average, but long ones were shortened: so much less do all weigh.
+        weight = np.clip(np.trace(B) / n, 0.01, 1.0)
+        prior = variances[best] * size**2 / (float(self.alpha) * weight)
         return model(signal_variance=prior).posterior(variances[best]).mean
 
     def predict(self, X):
