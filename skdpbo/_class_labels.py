@@ -73,8 +73,8 @@ def refuse_other_kind(classes, y):
     kinds = {kind_of_type(dtype) for dtype in (_sorted_labels(classes).dtype, *declared_types(y))}
     if len(kinds - {"objects", "mixed", "decimals"}) > 1:
         raise ValueError(
-            "classes and y must both be texts or both be numbers. A meta-estimator that numbers "
-            "the labels, such as VotingClassifier, needs classes=[0, 1, ...]."
+            "classes and y must both be texts or both be numbers. What numbers the labels, such as "
+            "VotingClassifier, or cross_val_predict for probabilities, needs classes=[0, 1, ...]."
         )
 
 

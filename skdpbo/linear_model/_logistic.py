@@ -72,9 +72,9 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         label. None: the labels of the records are public by declaration, also which of them occur.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. A dict of public ones, > 0, for labels of `classes`; 1 where not
-        given. "balanced": inverse to the numbers of records in the classes, which 2 % of the
-        squared budget releases. Where these are public, ``{label: 1 / share}`` is the same at no
-        cost.
+        given; as in scikit-learn they multiply `C`. "balanced": inverse to the numbers of records
+        in the classes, which 2 % of the squared budget releases. Where these are public,
+        ``{label: 1 / (n_classes * share)}`` is the same at no cost.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -211,7 +211,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     def _released_weights(self, rows, codes, mu, source):
         """Return released coefficients and intercepts for rows of the box, and their moments."""
         n = rows.shape[0]
-        mu, weights, effective = self._weights_of_classes(rows, codes, mu, source)
+        mu, weights, largest, effective = self._weights_of_classes(rows, codes, mu, source)
         mu_steps, mu_scales = split_budget(mu, _SHARE_OF_SCALES)
         released = release_moments(rows, mu_scales, _QUANTILE, source)
         intercept = bool(self.fit_intercept)
@@ -235,10 +235,11 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
         release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
         # d b^2 / d w^2 for coefficients b of standardised columns; the intercept is not penalised.
-        # scikit-learn's C multiplies the sum of the losses, and the gradients here are means.
+        # scikit-learn's C multiplies the sum of the weighted losses; the gradients here are means.
         d = rows.shape[1]
         # 1e100: as strong as any, and no float that is made of it overflows.
-        strength = min(1 / (float(self.C) * n * scales.size**2), 1e100)
+        C = max(float(self.C) * largest, 1e-300)
+        strength = min(1 / (C * effective * scales.size**2), 1e100)
         penalties = np.append(np.full(d, strength), 0.0)
         shape = d + 1, n_outputs
         if plan.by_curvature:
@@ -318,7 +319,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
             check_choice(self.class_weight, "class_weight", ("balanced",))
 
     def _weights_of_classes(self, rows, codes, mu, source):
-        """Return what is left of `mu`, weights with largest 1, and the effective number of records.
+        """Return the budget left, weights over the largest, it, and the number to divide sums by.
 
         Public weights are not counted: how many records have them is protected.
         """
@@ -326,8 +327,8 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
             mu, mu_counts = split_budget(mu, _SHARE_OF_COUNTS)
             n_classes = len(self.classes_)
             weights, mean = release_balance(codes, n_classes, mu_counts, source, rows.sizes)
-            return mu, weights, mean * rows.shape[0]
+            return mu, weights, 1 / mean, mean * rows.shape[0]
         given = self.class_weight or {}
         weights = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
         # At most 1, as the sensitivity of a record's gradient is that of weight 1.
-        return mu, weights / weights.max(), rows.shape[0]
+        return mu, weights / weights.max(), float(weights.max()), rows.shape[0]

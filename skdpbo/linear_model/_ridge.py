@@ -288,13 +288,20 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         candidates = [model(signal_variance=factor * largest) for factor in _PRIOR_VARIANCES]
         variances = [released_noise_variance(one, largest) for one in candidates]
         evidence = [m.log_evidence(v) for m, v in zip(candidates, variances, strict=True)]
-        # Also with a given alpha: its prior needs the noise variance of some model.
         best = int(np.argmax(evidence))
-        if self.alpha is None:
-            return candidates[best].posterior(variances[best]).mean
-        # Ridge with penalty alpha is the posterior mean under prior variance sigma^2 / alpha.
-        prior = variances[best] * size**2 / float(self.alpha)
-        return model(signal_variance=prior).posterior(variances[best]).mean
+        chosen, variance = candidates[best], variances[best]
+        if self.alpha is not None:
+            # Rows have squared norm 1 on average, but long ones were shortened: all weigh less.
+            weight = np.clip(np.trace(B) / n, 0.01, 1.0) / size**2
+            penalty = np.clip(float(self.alpha) * weight, 1e-200, 1e100)
+            # A prior variance is a penalty; one below the likeliest would be a far larger one where
+            # the noise is large. The rest is that of rows with target 0 along all columns but the
+            # constant.
+            prior = max(chosen.sf2, variance / penalty)
+            rest = np.append(np.full(len(B) - 1, penalty - variance / prior), 0.0)
+            penalised = B + np.diag(np.maximum(rest, 0.0)), *sums[1:]
+            chosen = MomentModel(*penalised, **noise, n_records=n, signal_variance=prior)
+        return chosen.posterior(variance).mean
 
     def predict(self, X):
         """Predicted targets.

@@ -11,6 +11,7 @@ twice the rate. The number of records is secret, and a score is divided by a noi
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import ClassVar
 
 from skdpbo._parameters import ORDER_OF_GROUPS
@@ -70,7 +71,8 @@ def all_stated_for_groups(guarantee):
 
 
 _LEAST_EPSILON = 1e-100  # noise of totals, whose squares are floats
-# The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity.
+# The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity, and
+# at any epsilon by less than _TIE_BREAK / epsilon: 50 scales of the noise.
 _TIE_BREAK = 100
 
 
@@ -203,8 +205,9 @@ class PrivateChoice:
         eligible = [k for k, total in enumerate(totals) if total is not None]
         values, unit = (totals, sensitivity) if compared is None else compared
         # Equal candidates: the first is preferred, as in GridSearchCV, by a public offset of at
-        # most 1 % of the sensitivity. Multiplying losses and sensitivity keeps integers.
-        fine = _TIE_BREAK * len(eligible)
+        # most 1 % of the sensitivity, and less where so much would outweigh the noise. Multiplying
+        # losses and sensitivity keeps integers.
+        fine = max(_TIE_BREAK, ceil(self.epsilon_choice / _TIE_BREAK)) * len(eligible)
         losses = [fine * (values[k] + offsets[k]) + rank * unit for rank, k in enumerate(eligible)]
         rate = self.rate * self.epsilon_choice
         mechanism = self.SELECTIONS[self.mechanism](rate, fine * unit)

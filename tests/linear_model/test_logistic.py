@@ -307,6 +307,34 @@ def test_class_weight_shifts_the_intercept(table):
     assert heavy.predict(X).mean() > fitted(X, y).predict(X).mean() + 0.05
 
 
+def test_class_weights_multiply_c_as_in_scikit_learn(table):
+    """Equal weights too: divided by the largest alone, they changed nothing."""
+    X, y = table
+    for weights in ({0: 20.0, 1: 20.0}, {1: 9.0}, {0: 0.1, 1: 0.2}):
+        how = {"class_weight": weights, "C": 1e-3}
+        ours, theirs = fitted(X, y, epsilon=300.0, **how), LogisticRegression(**how).fit(X, y)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=0.12)
+
+
+def test_inverse_public_shares_are_balanced_weights():
+    X, y = rare(5000)
+    shares = np.bincount(y) / len(y)
+    weights = {label: 0.5 / share for label, share in enumerate(shares)}
+    one, other = (
+        fitted(X, y, C=1e-3, epsilon=300.0, classes=[0, 1], class_weight=w).coef_
+        for w in (weights, "balanced")
+    )
+    np.testing.assert_allclose(one, other, atol=0.02)
+
+
+def test_extreme_weights_and_penalties_stay_finite(table):
+    X, y = table
+    for weight in (1e-300, 1e300):
+        for C in (5e-324, 1e300):
+            model = fitted(X[:500], y[:500], C=C, class_weight={0: weight, 1: weight})
+            assert np.isfinite(model.coef_).all()
+
+
 @pytest.mark.parametrize("epsilon", [3.0, 300.0])
 def test_strong_penalties_do_not_make_it_diverge(table, epsilon):
     """Neither by descent, whose intercept turned unseen, nor by curvature."""

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.multiclass import OneVsRestClassifier
@@ -582,6 +583,22 @@ def test_a_metric_of_labels_is_refused_for_a_regressor(scoring, options):
     model = DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3))
     search = DPGridSearchCV(model, {"alpha": [1.0]}, scoring=scoring, refit="r2", **options)
     refused(search, "scoring='[a-z1_]+' needs a classifier, got DPRidge", X[:, 0])
+
+
+@pytest.mark.parametrize("options", PROTECTIONS[:3])
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_mean_squared_error", "f1", "neg_log_loss"])
+def test_a_metric_of_targets_is_refused_without_any(scoring, options):
+    """Of detectors and mixtures, which `fit` takes without y: "'NoneType' is not iterable"."""
+    search = DPGridSearchCV(IsolationForest(), {"n_estimators": [2]}, scoring=scoring, **options)
+    refused(search, f"scoring='{scoring}' requires y to be passed", None)
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+@pytest.mark.parametrize("decides", [True, False])
+def test_several_metrics_need_one_that_decides(decides):
+    scoring = ["accuracy", "f1"]
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1]}, scoring=scoring, refit=decides)
+    refused(search, r"refit must be set .* one of \['accuracy', 'f1'\]; .* part of epsilon", LABELS)
 
 
 @pytest.mark.parametrize("options", PROTECTIONS)

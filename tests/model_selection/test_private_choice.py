@@ -79,6 +79,15 @@ def test_the_mechanism_gets_the_share_and_the_sensitivity_of_the_choice(
     assert given["losses"] == [fine * first, fine * (second + 1) + unit]
 
 
+@pytest.mark.parametrize("mechanism", ["permute_and_flip", "exponential"])
+@pytest.mark.parametrize("sensitivity", [1, 2**20])
+def test_much_budget_chooses_the_first_of_the_best_however_wide_the_bound(mechanism, sensitivity):
+    """An offset of 1 % of the bound at any epsilon made a first one win that was worse by less."""
+    choice = PrivateChoice(mechanism, 1e12, 0)
+    how = {"sensitivity": sensitivity, "score": None, "source": None}
+    assert choice.release([7, 6, 6], [0] * 3, **how)[0] == 1
+
+
 def test_preferring_the_first_moves_the_law_by_no_more_than_its_handicap():
     # Handicaps below 1 % of the sensitivity change log-probabilities by at most epsilon / 100.
     totals, units, epsilon = [0, 2, 2, 5], 3, 2.0

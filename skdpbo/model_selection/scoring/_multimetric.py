@@ -43,7 +43,9 @@ def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
     if isinstance(decides, bool):
         raise ValueError(  # it begins in scikit-learn's words
             "For multi-metric scoring, the parameter refit must be set to a scorer key, that of "
-            f"the metric that decides: one of {sorted(scoring)}; got {decides}."
+            f"the metric that decides: one of {sorted(scoring)}; got {decides}. Its choice is what "
+            "protected records are for: the other metrics are computed on public rows alone. For a "
+            "choice by each, fit once for each metric, with a part of epsilon."
         )
     # It also refuses unknown names, and a `refit` that is none of them, in scikit-learn's words.
     with readable_errors():

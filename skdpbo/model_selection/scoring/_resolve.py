@@ -112,8 +112,6 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
 
 
 _DEFAULT_ERROR_BOUND = 1.0
-
-
 # Powers of the length of an interval of targets that are the largest losses inside it.
 _POWERS = {"neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}
 
@@ -262,6 +260,8 @@ def refuse_other_task(scoring, estimator, y):
         function = own_function(scorer)
         kind = getattr(function, "__module__", "").rpartition(".")[2]  # the file of the metric
         name = f"scoring={metric if known else getattr(function, '__name__', '')!r}"
+        if y is None and function is not None:
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         if kind in ("_classification", "_ranking") and is_regressor(estimator):
             raise ValueError(
                 f"{name} needs a classifier, got {type(final_step(estimator)).__name__}."

@@ -49,7 +49,8 @@ CALLABLE = (
 WITHOUT_DEFAULT = (
     "scoring=None has a bounded default for classifiers ('accuracy') and regressors "
     "('neg_mean_squared_error') only. Use make_per_record_scorer(loss, bound=..., "
-    "response_method=...) for this estimator."
+    'response_method=...) for this estimator; for a density response_method="score_samples", and '
+    "as the loss a public upper end minus y_pred."
 )
 
 

@@ -48,8 +48,6 @@ class PublicTargets:
         return classes, counts
 
     def vector(self, name, instead):
-        if self.y is None:
-            raise ValueError(f"scoring={name!r} requires y to be passed, but the target y is None.")
         shape = np.shape(self.y)
         if shape[1:] not in ((), (1,)):
             raise ValueError(
@@ -212,9 +210,14 @@ def _confusion(of_counts, default_average, metric, public, error_scorer):
 
 
 def _refuse_average(metric, average):
+    instead = "'macro' or 'weighted', or make_per_record_scorer with a loss of single records"
+    if average == "samples":  # of several labels a row, for which the others are refused, too
+        instead = (
+            "make_per_record_scorer(loss, bound=1) with the loss of each row, one minus its value, "
+            "or 'accuracy', the share of rows of which all labels are right"
+        )
     raise UnboundedSensitivityError(
-        f"scoring={metric.name!r}: average={average!r} is not supported. Use 'macro' or "
-        "'weighted', or make_per_record_scorer with a loss of single records."
+        f"scoring={metric.name!r}: average={average!r} is not supported. Use {instead}."
     )
 
 

@@ -515,9 +515,10 @@ class TestRefusals:
             (make_scorer(metrics.f1_score, labels=[1]), "labels of 'f1_score' is not supported"),
             (make_scorer(metrics.roc_auc_score, max_fpr=0.1), "max_fpr of 'roc_auc_score'"),
             (make_scorer(metrics.f1_score, greater_is_better=False), "greater is better"),
-            ("f1_samples", "average=.samples. is not supported"),
+            ("f1_samples", "average=.samples. is not supported. Use make_per_record_scorer"),
+            (make_scorer(metrics.f1_score, average="x"), "average='x' is .* Use 'macro'"),
         ],
-        ids=["labels", "max_fpr", "sign", "samples"],
+        ids=["labels", "max_fpr", "sign", "samples", "average"],
     )
     def test_options(self, scoring, message):
         estimator, _, y = classification(2)
