@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from types import SimpleNamespace
 
@@ -585,6 +585,9 @@ class TestInterruptedPuttingBack:
             # Python's own, between taking it and the next instruction: other threads would wait.
             while logging._lock._is_owned():
                 logging._lock.release()
+            with suppress(RuntimeError, AttributeError):  # from Python 3.14 on, until it is free
+                while True:
+                    warnings._release_lock()
             for (owner, name), value in zip((*self.CHANGED, *self.CACHED), before, strict=False):
                 setattr(owner, name, value)
             logging.disable(before[-2])
