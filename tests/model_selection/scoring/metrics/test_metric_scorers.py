@@ -293,7 +293,7 @@ class TestNoiseBeyondTheRange:
     @pytest.mark.parametrize("name", D2)
     def test_sums_of_classes_reach_the_ends_that_noisy_ones_are_clipped_to(self, name):
         estimator, X, y = classification(3)
-        scorer = scorer_of(name, estimator, y)
+        scorer = scorer_of(scoring_of(name), estimator, y)
         for label in np.unique(y):
             outcomes = np.array(scorer.record_outcomes(estimator, X, np.full_like(y, label)))
             _, _, *counts = scorer.exact_sums(outcomes)
