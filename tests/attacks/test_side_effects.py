@@ -575,12 +575,16 @@ class TestInterruptedPuttingBack:
         attributes = [getattr(owner, name) for owner, name in (*self.CHANGED, *self.CACHED)]
         return [*attributes, logging.root.manager.disable, warnings.filters[:]]
 
+    def isolation_is_interrupted(self, at):
+        with parallel_config():  # an interrupt may come before the end of joblib's own block
+            return interrupted(lambda: in_isolation(abs, 1), self.MODULES, at)
+
     def left(self, monkeypatch):
         """Return the number of places at which something stays, and put it back."""
         for owner, name in (*self.CHANGED, *self.CACHED):
             monkeypatch.setattr(owner, name, getattr(owner, name))
         before, found, at = self.state(), 0, 1
-        while interrupted(lambda: in_isolation(abs, 1), self.MODULES, at):
+        while self.isolation_is_interrupted(at):
             found += self.state() != before
             # Python's own, between taking it and the next instruction: other threads would wait.
             while logging._lock._is_owned():

@@ -109,6 +109,8 @@ def answers(pipe, count, n_releases, whole_noise):
 @pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="needs processes that fork"
 )
+# Of other threads, which the pools of earlier tests have; no party takes a lock of theirs.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("whole_noise", [False, True], ids=["shares", "planted: noise of each"])
 def test_ten_processes_have_the_noise_of_one(whole_noise):
     context, counts, n_releases = multiprocessing.get_context("fork"), range(100, 110), 200
