@@ -1,35 +1,45 @@
-"""Ranges of columns from noisy histograms over signed powers of two."""
+"""Ranges of columns from noisy histograms: signed powers of two, then parts of what these show."""
 
 import math
 
 import numpy as np
 
 from skdpbo._column_moments import release_counts
-from skdpbo._record_groups import record_sizes, shared_counts
+from skdpbo._record_groups import n_units, record_sizes, shared_counts
 from skdpbo._row_blocks import row_blocks
+from skdpbo.mechanisms import split_budget
 
 _LOWEST, _HIGHEST = -20, 40  # exponents of the bins
 _POWERS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
 _EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # of the bins of a column
-_N_BINS = len(_EDGES) - 1
 _FALSE_BINS = 1e-3  # expected number of empty bins that are taken for full ones
+_SHARE_OF_PARTS = 0.3  # of mu^2, in halves for two releases, each of parts of the range before it
+_N_PARTS = 32
+_INSIDE = 0.95  # of the records, in the parts that a range is narrowed to
+_CLEAR = 8.0  # standard deviations of a count of parts, at most n: noise alone never looks like n
 
 
-def magnitude_counts(blocks, n_features, sizes=None):
-    """Protected: count the values of each column by sign and magnitude, (n_features, n_bins).
+def column_counts(blocks, edges, sizes=None):
+    """Protected: count the values of each column between its edges, (n_features, n_bins).
 
-    Values beyond the last edges are counted in the last bins; with the `sizes` of their groups, in
-    parts of one record.
+    Parameters
+    ----------
+    blocks : iterable of ndarray of shape (n_rows, n_features)
+        Protected.
+    edges : ndarray of shape (n_features, n_bins + 1)
+        Ascending. Values beyond the outer ones are counted in the outer bins.
+    sizes : ndarray or None
+        Number of records in the group of each row, which counts as a part of one.
     """
-    # The outer bins are open: every value is in one bin.
-    inner = _EDGES[1:-1]
-    counts = np.zeros((n_features, _N_BINS), dtype=np.int64)
+    n_bins = edges.shape[1] - 1
+    counts = np.zeros((len(edges), n_bins), dtype=np.int64)
     start = 0
     for block in blocks:
         part = slice(start, start := start + len(block))
-        bins = np.searchsorted(inner, block, side="right")
-        for column in range(n_features):
-            counts[column] += shared_counts(bins[:, column], _N_BINS, sizes, part)
+        for column, inner in enumerate(edges[:, 1:-1]):
+            # The outer bins are open: every value is in one bin.
+            bins = np.searchsorted(inner, block[:, column], side="right")
+            counts[column] += shared_counts(bins, n_bins, sizes, part)
     return counts
 
 
@@ -42,14 +52,14 @@ def counts_sensitivity(n_histograms):
 
 
 def released_ranges(table, mu, source, name="X"):
-    """Protected: release the range of each column, between signed powers of two.
+    """Protected: release the range of each column (docs: Private linear models, Ranges).
 
     Parameters
     ----------
     table : array-like or Dask array of shape (n, n_features)
         Protected.
     mu : float
-        The release is mu-GDP.
+        The releases together are mu-GDP.
     source : RandomSource
     name : str, default="X"
         Of the table, in errors.
@@ -61,19 +71,63 @@ def released_ranges(table, mu, source, name="X"):
     found : ndarray of shape (n_features,)
         Whether one does.
     """
-    n_features, sizes = table.shape[1], record_sizes(table)
-    counts = magnitude_counts(row_blocks(table, name=name), n_features, sizes)
-    sensitivity = counts_sensitivity(n_features)
-    noisy, sigma = release_counts(counts, mu, sensitivity, source, sizes, n_draws=counts.size)
+    n, d = n_units(table), table.shape[1]
+    rest, of_parts = split_budget(mu, _SHARE_OF_PARTS)
+    parts = split_budget(of_parts, 0.5)
+    # A public rule: where the noise would hide parts, the powers of two have the whole budget.
+    if n < _CLEAR * counts_sensitivity(d) / min(parts):
+        rest, parts = mu, ()
+    every = np.arange(d)
+    noisy, sigma = _released_counts(table, every, np.tile(_EDGES, (d, 1)), rest, source, name)
+    low, high, found = _powers_that_stand_out(noisy, sigma)
+    for part in parts:
+        # Others have values near zero, and are at most twice as wide as these on either side.
+        columns = np.flatnonzero((low > 0) | (high < 0))
+        if not len(columns):
+            break
+        edges = np.linspace(low[columns], high[columns], _N_PARTS + 1, axis=1)
+        noisy, sigma = _released_counts(table, columns, edges, part, source, name)
+        for column, ends, counts in zip(columns, edges, noisy, strict=True):
+            first, last = narrowest_run(counts, sigma, n)
+            low[column], high[column] = ends[first], ends[last]
+    return (low, high), found
+
+
+def _released_counts(table, columns, edges, mu, source, name):
+    """Protected: release the counts of some columns; return them and the deviation of the noise."""
+    sizes = record_sizes(table)
+    blocks = (block[:, columns] for block in row_blocks(table, name=name))
+    counts = column_counts(blocks, edges, sizes)
+    sensitivity = counts_sensitivity(len(columns))
+    return release_counts(counts, mu, sensitivity, source, sizes, n_draws=counts.size)
+
+
+def _powers_that_stand_out(noisy, sigma):
+    """Return the ends of each column, and whether any bin stands out. Post-processing."""
     # P(noise > t) <= exp(-t^2 / (2 sigma^2)): 10^-3 empty bins are expected above it.
-    full = noisy > sigma * math.sqrt(2 * math.log(counts.size / _FALSE_BINS))
+    full = noisy > sigma * math.sqrt(2 * math.log(noisy.size / _FALSE_BINS))
     first = np.argmax(full, axis=1)
-    last = _N_BINS - np.argmax(full[:, ::-1], axis=1)
+    last = full.shape[1] - np.argmax(full[:, ::-1], axis=1)
     found = full.any(axis=1)
     low, high = np.where(found, _EDGES[first], -1.0), np.where(found, _EDGES[last], 1.0)
     # An end much nearer to zero than the other one is taken as zero, as is the middle bin.
     low = np.where((low > 0) & (low < high / 8) | (low == -(2.0**_LOWEST)), 0.0, low)
     high = np.where((high < 0) & (high > low / 8) | (high == 2.0**_LOWEST), 0.0, high)
     # Both ends are zero for a column of zeros: any width will do.
-    high = np.where(low < high, high, 1.0)
-    return (low, high), found
+    return low, np.where(low < high, high, 1.0), found
+
+
+def narrowest_run(counts, sigma, n_records):
+    """Return the ends of the narrowest run of parts that holds nearly all records, with a margin.
+
+    Post-processing. All parts where none does, by counts of which noise alone explains none.
+    """
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    for width in range(1, min(_N_PARTS, int((n_records / (_CLEAR * sigma)) ** 2)) + 1):
+        inside = below[width:] - below[:-width]
+        first = int(np.argmax(inside))
+        if inside[first] >= _INSIDE * n_records:
+            # Half of the width on either side, for what is beyond the run.
+            margin = -(-width // 2)
+            return max(0, first - margin), min(_N_PARTS, first + width + margin)
+    return 0, _N_PARTS

@@ -11,10 +11,10 @@ class DPMinMaxScaler(PrivateScaler):
     """Columns scaled to [0, 1] by a range that is public, or found privately.
 
     Private: every training record, for data sets that differ in one record. Released, where no
-    bounds are given: for each column a histogram over signed powers of two, all columns in one
-    Gaussian release. The range is that of the bins that stand out of the noise, so it is at most
-    twice as wide as the data and leaves out a few extreme values. With `X_bounds` no value is read
-    and no budget is spent.
+    bounds are given: for each column a histogram over signed powers of two, and of columns far from
+    zero, such as years, two more over parts of what the one before shows. The range leaves out a
+    few extreme values and is about twice as wide as the others; of few records it is between powers
+    of two. With `X_bounds` no value is read and no budget is spent.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class DPMinMaxScaler(PrivateScaler):
     1024.0
     """
 
-    _mechanism = "Gaussian histograms over powers of two"
+    _mechanism = "Gaussian histograms over powers of two and their parts"
     _flags = ("clip",)
 
     def __init__(self, *, epsilon=1.0, delta=1e-5, X_bounds=None, clip=True, random_state=None):

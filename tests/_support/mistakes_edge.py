@@ -2,6 +2,7 @@
 
 _SEARCH = "tests/model_selection"
 _SCHEMA = "tests/test_schema.py"
+_RANGES = "tests/preprocessing/test_scalers.py"
 
 _EDGE = [
     (
@@ -714,5 +715,14 @@ MISTAKES += [
         "StatedProfile(candidate.table.convex())",
         "StatedProfile(candidate.table)",
         "tests/privacy/test_privacy_profile.py -k NotConvex",
+    ),
+    ("_column_ranges.py", "split_budget(of_parts, 0.5)", "(of_parts, of_parts)", _RANGES),
+    ("_column_ranges.py", "edges[:, 1:-1]", "edges", _RANGES),
+    ("_column_ranges.py", "(low > 0) | (high < 0)", "low > 0", _RANGES),
+    (
+        "_column_ranges.py",
+        "int((n_records / (_CLEAR * sigma)) ** 2)",
+        "_N_PARTS",
+        _RANGES,
     ),
 ]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from _support.far_from_zero import FarFromZero
 from _support.planted import as_it_is, put
 from _support.replayed_releases import replayed
 from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
@@ -49,6 +50,7 @@ CLASSIFIERS = {
 TRANSFORMERS = {
     "scaler": lambda: DPStandardScaler(**ROWS),
     "ranges": DPMinMaxScaler,
+    "ranges far from zero": lambda: FarFromZero(epsilon=20.0),
     "imputer": lambda: DPSimpleImputer(**ROWS),
     "medians": lambda: DPSimpleImputer(strategy="median", **ROWS),
 }
@@ -140,6 +142,7 @@ FORGOTTEN = {
     "ridge": ("ridge", "split_budget", undivided),
     "classifier": ("features", "shorten_rows", as_it_is),
     "ranges": ("column ranges", "counts_sensitivity", lambda n_histograms: 0.5),
+    "ranges far from zero": ("column ranges", "split_budget", undivided),
 }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from _support.far_from_zero import FarFromZero
 from _support.internals import PlacedRows, shared, shared_roots, streamed_sums
 from _support.planted import plant
 from skdpbo.exceptions import BudgetExceededError
@@ -56,6 +57,7 @@ ESTIMATORS = {
     "classifier": DPSparseGPClassifier(inducing_points=5, **CLASSES),
     "standard scaler": DPStandardScaler(**BOX),
     "range": DPMinMaxScaler(),
+    "range far from zero": FarFromZero(epsilon=20.0),
     "means": DPSimpleImputer(**BOX),
     "medians": DPSimpleImputer(strategy="median", **BOX),
     "categories": DPOneHotEncoder(),

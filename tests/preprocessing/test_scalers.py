@@ -1,5 +1,6 @@
 """Private scalers: what they release, its sensitivity, and scikit-learn's checks."""
 
+import math
 import warnings
 
 import numpy as np
@@ -8,7 +9,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from _support.internals import counts_sensitivity, magnitude_counts
+from _support.internals import column_counts, counts_sensitivity, narrowest_run
+from _support.planted import original, put
 from _support.sklearn_checks import failed_checks
 from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
 from skdpbo.preprocessing import DPMinMaxScaler, DPStandardScaler
@@ -92,7 +94,7 @@ def test_without_mean_and_deviation():
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0, 900, (0, 1024)), (-5, 3, (-8, 4)), (20, 30, (16, 32)), (-0.3, -0.1, (-0.5, -0.0625))],
+    [(0, 900, (0, 1024)), (-5, 3, (-8, 4)), (20, 30, (16, 32)), (-0.4, -0.1, (-0.5, -0.0625))],
 )
 def test_range_is_that_of_the_powers_of_two(low, high, expected):
     scaler = fitted(DPMinMaxScaler(epsilon=5.0), RNG.uniform(low, high, (20000, 1)))
@@ -105,16 +107,90 @@ def test_public_range_reads_nothing():
     np.testing.assert_array_equal(scaler.transform([[1.0], [8.0]]), [[0.25], [1.0]])
 
 
-def test_replaced_record_moves_the_counts_by_their_sensitivity():
+# Powers of two, and parts of a range of each column.
+POWERS = 2.0 ** np.arange(-20, 41)
+EDGES = {
+    "powers": np.tile([*-POWERS[::-1], *POWERS], (3, 1)),
+    "parts": np.linspace([256.0, -1024.0, 1.0], [512.0, -512.0, 2.0], 33, axis=1),
+}
+
+
+@pytest.mark.parametrize("edges", EDGES.values(), ids=EDGES)
+def test_replaced_record_moves_the_counts_by_their_sensitivity(edges):
     X = RNG.normal(size=(20, 3)) * 2.0 ** RNG.integers(-30, 50, (20, 3))
-    base, largest = magnitude_counts([X], 3), 0.0
+    base, largest = column_counts([X], edges), 0.0
+    assert base.sum(axis=1).tolist() == [20, 20, 20]
     for i in range(20):
-        for value in (0.0, -1.0, 1e-9, 1e30, -1e30):
+        for value in (0.0, -1.0, 1e-9, 300.0, 1e30, -1e30):
             other = X.copy()
             other[i] = value
-            changed = np.linalg.norm(magnitude_counts([other], 3) - base)
+            changed = np.linalg.norm(column_counts([other], edges) - base)
             largest = max(largest, float(changed))
     assert 0.999 * counts_sensitivity(3) < largest <= counts_sensitivity(3)
+
+
+FAR = {
+    "years": lambda n: RNG.integers(1990, 2021, n),
+    "kelvin": lambda n: RNG.normal(290, 8, n),
+    "pascal": lambda n: RNG.normal(101_325, 800, n),
+    "around a power of two": lambda n: RNG.normal(512, 10, n),
+    "degrees west": lambda n: RNG.normal(-73.97, 0.4, n),
+}
+
+
+# Seeded: no chance.
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_ranges_far_from_zero_are_narrow_and_hold_the_records(epsilon):
+    X = np.stack([values(5000) for values in FAR.values()], axis=1)
+    scaler = fitted(DPMinMaxScaler(epsilon=epsilon), X)
+    low, high = np.quantile(X, [0.01, 0.99], axis=0)
+    assert np.all(scaler.data_min_ <= low)
+    assert np.all(scaler.data_max_ >= high)
+    # Powers of two alone have 5 to 34 times the width.
+    assert np.all(scaler.data_range_ < 3 * (high - low))
+
+
+def test_what_fills_its_range_or_holds_zero_is_not_narrowed():
+    X = np.stack([RNG.uniform(200, 1000, 5000), RNG.normal(0, 3, 5000)], axis=1)
+    scaler = fitted(DPMinMaxScaler(epsilon=5.0), X)
+    np.testing.assert_array_equal(scaler.data_min_, [128, -16])
+    np.testing.assert_array_equal(scaler.data_max_, [1024, 16])
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "epsilon", "kinds", "n_releases"),
+    [
+        (4000, 1.0, ["years", "kelvin"], 3),
+        (4000, 1.0, ["near zero"], 1),
+        (100, 0.5, ["years", "kelvin"], 1),
+    ],
+)
+def test_releases_of_ranges_share_the_budget(n_rows, epsilon, kinds, n_releases, monkeypatch):
+    spent = []
+
+    def heard(counts, mu, *args, **how):
+        spent.append(mu)
+        return release_counts(counts, mu, *args, **how)
+
+    release_counts = original("column ranges: release_counts")
+    put(monkeypatch, "column ranges: release_counts", heard)
+    columns = FAR | {"near zero": lambda n: RNG.normal(size=n)}
+    X = np.stack([columns[kind](n_rows) for kind in kinds], axis=1)
+    scaler = fitted(DPMinMaxScaler(epsilon=epsilon), X)
+    assert len(spent) == n_releases
+    used = math.sqrt(sum(mu**2 for mu in spent)) / scaler.privacy_.mu
+    # Of columns near zero the share of the parts is left.
+    assert used <= 1
+    assert used > (1 - 1e-12 if "years" in kinds else 0.8)
+
+
+def test_noise_alone_narrows_no_range():
+    """P(false alarm) < 1e-6: a run of w parts needs noise of 8 sqrt(w) deviations of w counts."""
+    rng = np.random.default_rng(3)
+    for n_records in (50, 200, 1000):
+        sigma = n_records / 8
+        empty = sigma * rng.standard_normal((2000, 32))
+        assert {narrowest_run(counts, sigma, n_records) for counts in empty} == {(0, 32)}
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
         for each feature. Records outside are not clipped; they only have small features. None:
-        (-3, 3), with a `DefaultBoundsWarning` where the box is needed. "private": released, between
-        powers of two; `X_bounds` and `y_bounds` together take 10 % of the squared budget.
+        (-3, 3), with a `DefaultBoundsWarning` where the box is needed. "private": released, at
+        most a few times as wide as nearly all records are (of few records, between powers of two);
+        `X_bounds` and `y_bounds` together take 10 % of the squared budget.
     y_bounds : tuple (low, high) or "private", default=None
         Public range of the targets, in their units; numbers, or vectors with one value for each
         target. Targets outside are clipped. None: (-3, 3), with a `DefaultBoundsWarning`.

@@ -49,6 +49,18 @@ def test_raw_units_with_released_bounds():
     assert "ranges from noisy histograms" in gp.privacy_guarantee().mechanism
 
 
+def test_columns_far_from_zero_have_narrow_ranges():
+    """With powers of two alone the error is 3.7 of 7.0."""
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.normal(290, 8, 3000), rng.normal(101_325, 800, 3000)], axis=1)
+    u = (rows - [290, 101_325]) / [8, 800]
+    f = 1000 + 10 * np.sin(u[:, 0]) - 5 * np.cos(u[:, 1])
+    gp = fitted(rows, f + 2 * rng.normal(size=3000), epsilon=3.0, **BOTH)
+    assert np.std(gp.predict(rows) - f) < 1.5 < 6 < np.std(f)
+    assert np.all(gp.X_bounds_[1] - gp.X_bounds_[0] < 12 * np.array([8, 800]))
+    assert gp.y_bounds_[1] - gp.y_bounds_[0] < 100
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 def test_a_second_fit_does_not_show_the_bounds_of_the_first():
