@@ -1,6 +1,7 @@
 """Ranges of columns from noisy histograms: signed powers of two, then parts of what these show."""
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,8 @@ _FALSE_BINS = 1e-3  # expected number of empty bins that are taken for full ones
 _SHARE_OF_PARTS = 0.3  # of mu^2, in halves for two releases, each of parts of the range before it
 _N_PARTS = 32
 _INSIDE = 0.95  # of the records, in the parts that a range is narrowed to
-_CLEAR = 8.0  # standard deviations of a count of parts, at most n: noise alone never looks like n
+_ABOVE = 2.0  # standard deviations of the noisy number of present values
+_CLEAR = 5.0  # standard deviations of a count of parts, at most n: noise alone does not look like n
 
 
 def column_counts(blocks, edges, sizes=None):
@@ -27,7 +29,7 @@ def column_counts(blocks, edges, sizes=None):
     blocks : iterable of ndarray of shape (n_rows, n_features)
         Protected.
     edges : ndarray of shape (n_features, n_bins + 1)
-        Ascending. Values beyond the outer ones are counted in the outer bins.
+        Ascending. Values beyond the outer ones are counted in the outer bins, missing ones nowhere.
     sizes : ndarray or None
         Number of records in the group of each row, which counts as a part of one.
     """
@@ -37,9 +39,10 @@ def column_counts(blocks, edges, sizes=None):
     for block in blocks:
         part = slice(start, start := start + len(block))
         for column, inner in enumerate(edges[:, 1:-1]):
-            # The outer bins are open: every value is in one bin.
-            bins = np.searchsorted(inner, block[:, column], side="right")
-            counts[column] += shared_counts(bins, n_bins, sizes, part)
+            values = block[:, column]
+            # The outer bins are open: every value is in one bin, or in that of missing ones.
+            bins = np.searchsorted(inner, values, side="right") + np.isnan(values)
+            counts[column] += shared_counts(bins, n_bins + 1, sizes, part)[:-1]
     return counts
 
 
@@ -51,7 +54,7 @@ def counts_sensitivity(n_histograms):
     return math.nextafter(math.sqrt(2 * n_histograms), math.inf)
 
 
-def released_ranges(table, mu, source, name="X"):
+def released_ranges(table, mu, source, name="X", *, missing=False):
     """Protected: release the range of each column (docs: Private linear models, Ranges).
 
     Parameters
@@ -63,6 +66,8 @@ def released_ranges(table, mu, source, name="X"):
     source : RandomSource
     name : str, default="X"
         Of the table, in errors.
+    missing : bool, default=False
+        Whether values may be missing; infinite ones are errors.
 
     Returns
     -------
@@ -77,8 +82,8 @@ def released_ranges(table, mu, source, name="X"):
     # A public rule: where the noise would hide parts, the powers of two have the whole budget.
     if n < _CLEAR * counts_sensitivity(d) / min(parts):
         rest, parts = mu, ()
-    every = np.arange(d)
-    noisy, sigma = _released_counts(table, every, np.tile(_EDGES, (d, 1)), rest, source, name)
+    release = partial(_released_counts, table, source, name, "allow-nan" if missing else True)
+    noisy, sigma = release(np.arange(d), np.tile(_EDGES, (d, 1)), rest)
     low, high, found = _powers_that_stand_out(noisy, sigma)
     for part in parts:
         # Others have values near zero, and are at most twice as wide as these on either side.
@@ -86,17 +91,17 @@ def released_ranges(table, mu, source, name="X"):
         if not len(columns):
             break
         edges = np.linspace(low[columns], high[columns], _N_PARTS + 1, axis=1)
-        noisy, sigma = _released_counts(table, columns, edges, part, source, name)
+        noisy, sigma = release(columns, edges, part)
         for column, ends, counts in zip(columns, edges, noisy, strict=True):
             first, last = narrowest_run(counts, sigma, n)
             low[column], high[column] = ends[first], ends[last]
     return (low, high), found
 
 
-def _released_counts(table, columns, edges, mu, source, name):
+def _released_counts(table, source, name, check, columns, edges, mu):
     """Protected: release the counts of some columns; return them and the deviation of the noise."""
     sizes = record_sizes(table)
-    blocks = (block[:, columns] for block in row_blocks(table, name=name))
+    blocks = (block[:, columns] for block in row_blocks(table, check, name))
     counts = column_counts(blocks, edges, sizes)
     sensitivity = counts_sensitivity(len(columns))
     return release_counts(counts, mu, sensitivity, source, sizes, n_draws=counts.size)
@@ -123,10 +128,12 @@ def narrowest_run(counts, sigma, n_records):
     Post-processing. All parts where none does, by counts of which noise alone explains none.
     """
     below = np.concatenate([[0.0], np.cumsum(counts)])
-    for width in range(1, min(_N_PARTS, int((n_records / (_CLEAR * sigma)) ** 2)) + 1):
+    # Of the records whose value is present, by their noisy number or more.
+    present = min(n_records, below[-1] + _ABOVE * sigma * math.sqrt(len(counts)))
+    for width in range(1, min(_N_PARTS, int((max(present, 0.0) / (_CLEAR * sigma)) ** 2)) + 1):
         inside = below[width:] - below[:-width]
         first = int(np.argmax(inside))
-        if inside[first] >= _INSIDE * n_records:
+        if inside[first] >= _INSIDE * present:
             # Half of the width on either side, for what is beyond the run.
             margin = -(-width // 2)
             return max(0, first - margin), min(_N_PARTS, first + width + margin)

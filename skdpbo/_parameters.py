@@ -11,6 +11,7 @@ from skdpbo.exceptions import DefaultBoundsWarning, OutsideBoundsWarning, Seeded
 DEFAULT_BOUNDS = (-3.0, 3.0)
 _NARROWEST = 1e-250  # of a range: one over its width is far from the largest float
 _INSIDE = ("skdpbo.", "sklearn.")
+_OTHERWISE = {"X_bounds": ", or put a DPMinMaxScaler first, which releases them, and give (0, 1)"}
 # An assumption of every estimator that is fitted to protected rows.
 OWN_RECORD = "each input row was computed from its own record and from public or released values"
 OWN_GROUP = OWN_RECORD.replace("record", "group")
@@ -54,7 +55,8 @@ def bounds_or_default(bounds, size, name, owner, otherwise=""):
         bounds = DEFAULT_BOUNDS
         warn_caller(
             f"{name} of {type(owner).__name__} is not given: {bounds} is used, whatever the units "
-            f"are. Give public bounds, the range that values may have{otherwise}.",
+            f"are. Give public bounds, the range that values may have"
+            f"{otherwise or _OTHERWISE.get(name, '')}.",
             DefaultBoundsWarning,
         )
     return check_bounds(bounds, size, name)

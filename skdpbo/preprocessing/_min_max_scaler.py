@@ -46,13 +46,16 @@ class DPMinMaxScaler(PrivateScaler):
     See Also
     --------
     DPStandardScaler : When a box is known.
+    DPSimpleImputer : Missing values, also of the scaled columns.
 
     Notes
     -----
     A column in which no bin stands out gets the range (-1, 1).
 
-    Missing and infinite values are errors after the charge: the budget is spent, and the error
-    reveals that some record has one; a `DPSimpleImputer` before the scaler takes missing ones.
+    A missing value (NaN) is counted nowhere and stays one: a `DPSimpleImputer` with ``X_bounds=(0,
+    1)`` after the scaler fills it, so that neither needs bounds in the units of X. An infinite one
+    is an error after the charge: the budget is spent, and the error reveals that some record has
+    one.
 
     References
     ----------
@@ -70,6 +73,7 @@ class DPMinMaxScaler(PrivateScaler):
 
     _mechanism = "Gaussian histograms over powers of two and their parts"
     _flags = ("clip",)
+    _takes = ("allow_nan",)
 
     def __init__(self, *, epsilon=1.0, delta=1e-5, X_bounds=None, clip=True, random_state=None):
         self.epsilon = epsilon
@@ -107,7 +111,7 @@ class DPMinMaxScaler(PrivateScaler):
 
     def _release(self, table, bounds, mu, source):
         if bounds is None:
-            bounds, _ = released_ranges(table, mu, source)
+            bounds, _ = released_ranges(table, mu, source, missing=True)
         self.data_min_, self.data_max_ = bounds
         self.data_range_ = self.data_max_ - self.data_min_
         # Never by 0: `check_bounds` asks for a width, and released ranges have one.

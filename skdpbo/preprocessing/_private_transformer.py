@@ -94,7 +94,7 @@ class PrivateScaler(PrivateTransformer):
         """
         check_is_fitted(self)
         offset, divisor = self._shift()
-        X = self._rows(X, copy=True)  # as they are changed in place below
+        X = self._rows(X, copy=True, **self._finiteness())  # as they are changed in place below
         with np.errstate(all="ignore"):
             largest = np.finfo(X.dtype).max
             # One record that overflowed would end the fit of a step after this one.
@@ -116,8 +116,11 @@ class PrivateScaler(PrivateTransformer):
             Float64.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype="float64", copy=True)
+        X = check_array(X, dtype="float64", copy=True, **self._finiteness())
         offset, divisor = self._shift()
         X *= divisor
         X += offset
         return X
+
+    def _finiteness(self):
+        return {"ensure_all_finite": "allow-nan" if "allow_nan" in self._takes else True}

@@ -721,7 +721,7 @@ MISTAKES += [
     ("_column_ranges.py", "(low > 0) | (high < 0)", "low > 0", _RANGES),
     (
         "_column_ranges.py",
-        "int((n_records / (_CLEAR * sigma)) ** 2)",
+        "int((max(present, 0.0) / (_CLEAR * sigma)) ** 2)",
         "_N_PARTS",
         _RANGES,
     ),

@@ -13,7 +13,7 @@ from _support.internals import column_counts, counts_sensitivity, narrowest_run
 from _support.planted import original, put
 from _support.sklearn_checks import failed_checks
 from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
-from skdpbo.preprocessing import DPMinMaxScaler, DPStandardScaler
+from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
 from skdpbo.privacy import PrivacyLedger
 
 RNG = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def test_replaced_record_moves_the_counts_by_their_sensitivity(edges):
     base, largest = column_counts([X], edges), 0.0
     assert base.sum(axis=1).tolist() == [20, 20, 20]
     for i in range(20):
-        for value in (0.0, -1.0, 1e-9, 300.0, 1e30, -1e30):
+        for value in (0.0, -1.0, 1e-9, 300.0, 1e30, -1e30, np.nan):
             other = X.copy()
             other[i] = value
             changed = np.linalg.norm(column_counts([other], edges) - base)
@@ -185,7 +185,7 @@ def test_releases_of_ranges_share_the_budget(n_rows, epsilon, kinds, n_releases,
 
 
 def test_noise_alone_narrows_no_range():
-    """P(false alarm) < 1e-6: a run of w parts needs noise of 8 sqrt(w) deviations of w counts."""
+    """Seeded: no chance. A run needs 4.75 deviations of the noise of its count."""
     rng = np.random.default_rng(3)
     for n_records in (50, 200, 1000):
         sigma = n_records / 8
@@ -208,17 +208,35 @@ def test_order_of_rows_and_ledger(scaler):
     assert scaler.privacy_.n_protected == 3000
 
 
-def test_missing_bounds_warn_and_missing_values_are_refused():
+def test_missing_bounds_warn_and_values_that_are_no_numbers_are_refused():
     X = RNG.normal(size=(100, 2))
-    with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPStandardScaler"):
+    with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPStandardScaler.*DPMinMaxScaler"):
         DPStandardScaler().fit(X)
     X[3, 1] = np.nan
-    for scaler in (DPStandardScaler(X_bounds=(-3, 3)), DPMinMaxScaler()):
-        with pytest.raises(ValueError, match="NaN"):
-            scaler.fit(X)
+    with pytest.raises(ValueError, match="NaN"):
+        DPStandardScaler(X_bounds=(-3, 3)).fit(X)
+    X[3, 1] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        DPMinMaxScaler().fit(X)
 
 
-@pytest.mark.slow
+def test_missing_values_are_counted_nowhere_and_stay_missing():
+    X = np.stack([values(5000) for values in FAR.values()], axis=1)
+    X[RNG.random(X.shape) < 0.4] = np.nan
+    X[:, 3] = np.nan  # of all records
+    scaler = fitted(DPMinMaxScaler(epsilon=10.0), X)
+    assert scaler.data_range_[3] == 2  # no bin stands out
+    low, high = np.nanquantile(np.delete(X, 3, axis=1), [0.01, 0.99], axis=0)
+    assert np.all(np.delete(scaler.data_min_, 3) <= low)
+    assert np.all(np.delete(scaler.data_max_, 3) >= high)
+    assert np.all(np.delete(scaler.data_range_, 3) < 3 * (high - low))
+    Z = scaler.transform(X)
+    np.testing.assert_array_equal(np.isnan(Z), np.isnan(X))
+    np.testing.assert_array_equal(np.isnan(scaler.inverse_transform(Z)), np.isnan(X))
+    filled = fitted(DPSimpleImputer(X_bounds=(0, 1)), Z).transform(Z)
+    assert 0 <= filled.min() <= filled.max() <= 1
+
+
 @pytest.mark.slow
 def test_many_columns_are_released():
     X = np.zeros((2, 9000))

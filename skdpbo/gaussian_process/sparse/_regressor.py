@@ -183,7 +183,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     'proved'
     """
 
-    _other_bounds = ', or "private", which releases it'
+    _other_bounds = ', or "private", which releases them'
 
     def __init__(
         self,
