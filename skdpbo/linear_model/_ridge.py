@@ -34,6 +34,10 @@ _SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations
 _UNEXPLAINED = 0.05  # share of the targets' squares: less is no effect that a user would see
+_OTHER_BOUNDS_OF_Y = (
+    ", or take a TransformedTargetRegressor with a DPMinMaxScaler, which releases them, "
+    "check_inverse=False and (0, 1)"
+)
 _PRIOR_VARIANCES = 4.0 ** np.arange(-6, 5)  # of a weight, in units of the targets' half width
 
 
@@ -220,7 +224,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         targets = self._checked_targets(y)
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
         X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
-        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self)
+        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self, _OTHER_BOUNDS_OF_Y)
         return targets, X_box, y_box
 
     def _standardised(self, rows, targets, mu, source):

@@ -5,7 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
 
 from _support.sklearn_checks import failed_checks
 from skdpbo.exceptions import (
@@ -16,6 +18,7 @@ from skdpbo.exceptions import (
 )
 from skdpbo.linear_model import DPRidge
 from skdpbo.pipeline import pipeline_guarantee
+from skdpbo.preprocessing import DPMinMaxScaler
 from skdpbo.privacy import PrivacyLedger
 
 BOX = {"X_bounds": (-3.0, 3.0), "y_bounds": (-12.0, 12.0)}
@@ -183,9 +186,24 @@ def test_missing_and_infinite_values_are_refused(table, value):
             fitted(*args)
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
+def test_bounds_of_no_column_are_needed():
+    """As the warnings of missing bounds propose; R2 with given bounds is .92."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(5000, 2))
+    X = [290, 101_325] + [8, 800] * u
+    y = 250_000 + 40_000 * (u.sum(axis=1) + rng.normal(size=5000) / 2)
+    ranges = DPMinMaxScaler(random_state=0)
+    ridge = DPRidge(X_bounds=(0, 1), y_bounds=(0, 1), random_state=0)
+    model = TransformedTargetRegressor(
+        make_pipeline(ranges, ridge), transformer=ranges, check_inverse=False
+    )
+    assert model.fit(X[:4000], y[:4000]).score(X[4000:], y[4000:]) > 0.85
+
+
 def test_guarantee_ledger_seed_and_warning(table):
     X, y = table
-    with pytest.warns(DefaultBoundsWarning, match="y_bounds"):
+    with pytest.warns(DefaultBoundsWarning, match="y_bounds .*TransformedTargetRegressor"):
         DPRidge(X_bounds=(-3, 3)).fit(X, y)
     assert fitted(X, y).privacy_.status == "void"
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
