@@ -1,9 +1,15 @@
 """Guarantee of a pipeline: that of its private steps together, if no other step learns."""
 
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
+from skdpbo.model_selection._sklearn import puts_out_frames
 from skdpbo.model_selection.evaluation._row_wise import (
+    FRAMES,
+    framed_steps,
     row_wise_assumption,
     step_name,
     unverified_parts,
@@ -17,6 +23,9 @@ from skdpbo.model_selection.private_training._estimators import (
 )
 from skdpbo.model_selection.private_training._statements import stated_guarantee
 from skdpbo.privacy import compose
+
+# Steps that may hand on Python objects; others put out numbers.
+_HAND_ON = FrozenEstimator, FunctionTransformer, SimpleImputer
 
 
 def pipeline_guarantee(estimator, n_samples=None):
@@ -37,8 +46,9 @@ def pipeline_guarantee(estimator, n_samples=None):
         Of all private steps together, each run on the same records. Void, with the step's name, if
         another step learns from the records: its fitted attributes show them, and the steps after
         it get rows that were computed from other records. Conditional, with the step's name, where
-        a step is not verified to transform each row from that row alone, such as a function of
-        one's own.
+        a step is not verified to transform each row from that row alone: a function of one's own,
+        or a frame (``set_output``) of what a step hands on, as "passthrough" does. No row is seen
+        here, and pandas types columns of Python objects by all of them.
 
     Raises
     ------
@@ -61,8 +71,8 @@ def pipeline_guarantee(estimator, n_samples=None):
     >>> leaky.status, leaky.assumptions[0]
     ('void', "StandardScaler (step 'standardscaler') learns from the records without noise")
     """
-    private, reasons = [], []
-    _collect(estimator, "", private, reasons)
+    private, reasons, framed = [], [], []
+    _collect(estimator, "", private, reasons, framed)
     if not private:
         raise ValueError(
             f"{type(estimator).__name__} has no step with a privacy guarantee. Looked into are "
@@ -72,7 +82,7 @@ def pipeline_guarantee(estimator, n_samples=None):
     composed = compose(*(stated_guarantee(step, n_samples) for step in private))
     # What a private model does inside, its own statement covers; none reads what it predicts.
     seen = {id(step) for step in private if not hasattr(step, "transform")}
-    if names := [name for name, _ in unverified_parts(estimator, seen=seen)]:
+    if names := [name for name, _ in unverified_parts(estimator, seen=seen)] + framed:
         composed = composed.assuming(row_wise_assumption(names), status="conditional")
     if not reasons and (names := risky_steps(estimator)):
         composed = composed.assuming(finite_assumption(names))
@@ -81,8 +91,8 @@ def pipeline_guarantee(estimator, n_samples=None):
     return composed
 
 
-def _collect(estimator, prefix, private, reasons):
-    """Append the private steps and the reasons that exact steps give."""
+def _collect(estimator, prefix, private, reasons, framed):
+    """Append the private steps, the reasons that exact steps give, and frames of what is kept."""
     if is_nothing(estimator):
         return
     name = step_name(estimator, prefix)
@@ -103,7 +113,12 @@ def _collect(estimator, prefix, private, reasons):
     if steps is None:
         if not (hasattr(estimator, "transform") and is_shape_only(estimator)):
             reasons.append(f"{name} learns from the records without noise")
+        if type(estimator) in _HAND_ON and any(framed_steps(estimator)):
+            framed.append(f"{FRAMES} {name}")
         return
+    kept = any(isinstance(child, str) and child == "passthrough" for _, child in steps)
+    if kept and puts_out_frames(estimator):
+        framed.append(f"{FRAMES} {name}")
     if getattr(estimator, "memory", None) is not None:
         reasons.append(f"{name} has a cache, which stores records and repeats noise")
     if type(estimator) is ColumnTransformer and estimator.sparse_threshold > 0:
@@ -117,4 +132,4 @@ def _collect(estimator, prefix, private, reasons):
                 "rows: set sparse_threshold=0"
             )
     for step, child in steps:
-        _collect(child, f"{prefix}{step}__", private, reasons)
+        _collect(child, f"{prefix}{step}__", private, reasons, framed)

@@ -692,6 +692,18 @@ MISTAKES += [
         "tests/attacks/test_neighbours.py -k equal_labels",
     ),
     (
+        "pipeline/_pipeline_guarantee.py",
+        "    if kept and puts_out_frames(estimator):",
+        "    if False:",
+        "tests/pipeline/test_pipeline_guarantee.py -k frames",
+    ),
+    (
+        "pipeline/_pipeline_guarantee.py",
+        "in _HAND_ON and any(framed_steps(estimator)):",
+        "in ():",
+        "tests/pipeline/test_pipeline_guarantee.py -k frames",
+    ),
+    (
         "preprocessing/_one_hot_encoder.py",
         "read(columns_of, lazy(X), self)",
         "columns_of(X, self)",
