@@ -6,7 +6,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpbo.model_selection._sklearn import puts_out_frames
 from skdpbo.model_selection.evaluation._row_wise import (
     FRAMES,
     framed_steps,
@@ -95,10 +94,10 @@ def _collect(estimator, prefix, private, reasons, framed):
     """Append the private steps, the reasons that exact steps give, and frames of what is kept."""
     if is_nothing(estimator):
         return
-    name = step_name(estimator, prefix)
     if is_private(estimator):
         private.append(estimator)
         return
+    name = step_name(estimator, prefix)
     inverted = (getattr(estimator, key, None) for key in ("inverse_func", "transformer"))
     if getattr(estimator, "check_inverse", False) and any(part is not None for part in inverted):
         reasons.append(
@@ -110,15 +109,13 @@ def _collect(estimator, prefix, private, reasons, framed):
     except ValueError as error:  # columns that a function chooses
         reasons.append(str(error))
         return
+    words = [child for _, child in steps or () if isinstance(child, str)]
+    if (type(estimator) in _HAND_ON or "passthrough" in words) and any(framed_steps(estimator)):
+        framed.append(f"{FRAMES} {name}")
     if steps is None:
         if not (hasattr(estimator, "transform") and is_shape_only(estimator)):
             reasons.append(f"{name} learns from the records without noise")
-        if type(estimator) in _HAND_ON and any(framed_steps(estimator)):
-            framed.append(f"{FRAMES} {name}")
         return
-    kept = any(isinstance(child, str) and child == "passthrough" for _, child in steps)
-    if kept and puts_out_frames(estimator):
-        framed.append(f"{FRAMES} {name}")
     if getattr(estimator, "memory", None) is not None:
         reasons.append(f"{name} has a cache, which stores records and repeats noise")
     if type(estimator) is ColumnTransformer and estimator.sparse_threshold > 0:
