@@ -16,6 +16,7 @@ from types import FunctionType, MethodType, ModuleType
 
 import numpy as np
 from joblib.memory import MemorizedFunc
+from numpy.random import seed as seed_numpy  # bound here: some projects let that name raise
 from sklearn.base import BaseEstimator
 
 from skdpbo._isolation._parallel import run_tasks, undivided
@@ -156,7 +157,7 @@ def seeded_generators(seed):
     np.random.set_bit_generator(spare)  # first: it shows that the seed has to be put back
     try:
         random.seed(seed if isinstance(seed, int) else seed.tobytes())  # of an array all words
-        np.random.seed(seed)  # noqa: NPY002
+        seed_numpy(seed)  # noqa: NPY002
         yield
     finally:
         # Late, with the traceback of an interrupt, others are at work, or noise has been drawn.

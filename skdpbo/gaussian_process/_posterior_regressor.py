@@ -40,12 +40,13 @@ class PosteriorRegressor(NoisyRegressor, BaseEstimator):
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        if return_cov:
-            return tuple(self._shaped(part) for part in self._predictor.joint(X))
-        if return_std:
-            mean, variance = self._predictor.moments(X)
-            return self._shaped(mean), self._shaped(np.sqrt(variance))
-        return self._shaped(self._predictor.mean(X))
+        with np.errstate(under="ignore"):  # far from all points: 0
+            if return_cov:
+                return tuple(self._shaped(part) for part in self._predictor.joint(X))
+            if return_std:
+                mean, variance = self._predictor.moments(X)
+                return self._shaped(mean), self._shaped(np.sqrt(variance))
+            return self._shaped(self._predictor.mean(X))
 
     def sample_y(self, X, n_samples=1, random_state=0):
         """Draw functions from the posterior; as `GaussianProcessRegressor.sample_y`.
@@ -70,11 +71,12 @@ class PosteriorRegressor(NoisyRegressor, BaseEstimator):
         # One generator for all targets: the same draws for each would make them depend on each
         # other.
         generator = check_random_state(random_state)  # public randomness, of released values
-        mean, covariance = self._predictor.joint(X)
-        draws = [
-            generator.multivariate_normal(mean[:, j], covariance[:, :, j], n_samples).T
-            for j in range(mean.shape[1])
-        ]
+        with np.errstate(under="ignore"):
+            mean, covariance = self._predictor.joint(X)
+            draws = [
+                generator.multivariate_normal(mean[:, j], covariance[:, :, j], n_samples).T
+                for j in range(mean.shape[1])
+            ]
         return draws[0] if self._single_target else np.stack(draws, axis=1)
 
     def log_predictive_density(self, X, y):

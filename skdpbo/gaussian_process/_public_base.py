@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
 from skdpbo._parameters import check_bounds
-from skdpbo._schema import share_memory
+from skdpbo._schema import refuse_sparse_and_complex, refuse_types, share_memory
 from skdpbo.gaussian_process._isolated_rows import differs_alone, isolated_answers, own_copy
 
 _FEWEST_ROWS = 5
@@ -208,6 +208,9 @@ class PublicBase:
         """Check the public rows against the parameters; return the guarantee of the fit."""
         if X_public is None or y_public is None:
             raise ValueError("X_public and y_public must be given together.")
+        for name, rows in (("X_public", X_public), ("y_public", y_public)):
+            refuse_sparse_and_complex(rows, name)
+            refuse_types(rows, name)
         if share_memory(X, X_public) or share_memory(y, y_public):
             raise ValueError(
                 "X and X_public, or y and y_public, share rows: protected rows are not public."

@@ -1,9 +1,14 @@
 """Guarantee of a pipeline: that of its private steps together, if no other step learns."""
 
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdpbo.model_selection.evaluation._row_wise import (
+    FRAMES,
+    framed_steps,
     row_wise_assumption,
     step_name,
     unverified_parts,
@@ -17,6 +22,9 @@ from skdpbo.model_selection.private_training._estimators import (
 )
 from skdpbo.model_selection.private_training._statements import stated_guarantee
 from skdpbo.privacy import compose
+
+# Steps that may hand on Python objects; others put out numbers.
+_HAND_ON = FrozenEstimator, FunctionTransformer, SimpleImputer
 
 
 def pipeline_guarantee(estimator, n_samples=None):
@@ -37,8 +45,9 @@ def pipeline_guarantee(estimator, n_samples=None):
         Of all private steps together, each run on the same records. Void, with the step's name, if
         another step learns from the records: its fitted attributes show them, and the steps after
         it get rows that were computed from other records. Conditional, with the step's name, where
-        a step is not verified to transform each row from that row alone, such as a function of
-        one's own.
+        a step is not verified to transform each row from that row alone: a function of one's own,
+        or a frame (``set_output``) of what a step hands on, as "passthrough" does. No row is seen
+        here, and pandas types columns of Python objects by all of them.
 
     Raises
     ------
@@ -61,8 +70,8 @@ def pipeline_guarantee(estimator, n_samples=None):
     >>> leaky.status, leaky.assumptions[0]
     ('void', "StandardScaler (step 'standardscaler') learns from the records without noise")
     """
-    private, reasons = [], []
-    _collect(estimator, "", private, reasons)
+    private, reasons, framed = [], [], []
+    _collect(estimator, "", private, reasons, framed)
     if not private:
         raise ValueError(
             f"{type(estimator).__name__} has no step with a privacy guarantee. Looked into are "
@@ -72,7 +81,7 @@ def pipeline_guarantee(estimator, n_samples=None):
     composed = compose(*(stated_guarantee(step, n_samples) for step in private))
     # What a private model does inside, its own statement covers; none reads what it predicts.
     seen = {id(step) for step in private if not hasattr(step, "transform")}
-    if names := [name for name, _ in unverified_parts(estimator, seen=seen)]:
+    if names := [name for name, _ in unverified_parts(estimator, seen=seen)] + framed:
         composed = composed.assuming(row_wise_assumption(names), status="conditional")
     if not reasons and (names := risky_steps(estimator)):
         composed = composed.assuming(finite_assumption(names))
@@ -81,14 +90,14 @@ def pipeline_guarantee(estimator, n_samples=None):
     return composed
 
 
-def _collect(estimator, prefix, private, reasons):
-    """Append the private steps and the reasons that exact steps give."""
+def _collect(estimator, prefix, private, reasons, framed):
+    """Append the private steps, the reasons that exact steps give, and frames of what is kept."""
     if is_nothing(estimator):
         return
-    name = step_name(estimator, prefix)
     if is_private(estimator):
         private.append(estimator)
         return
+    name = step_name(estimator, prefix)
     inverted = (getattr(estimator, key, None) for key in ("inverse_func", "transformer"))
     if getattr(estimator, "check_inverse", False) and any(part is not None for part in inverted):
         reasons.append(
@@ -100,6 +109,9 @@ def _collect(estimator, prefix, private, reasons):
     except ValueError as error:  # columns that a function chooses
         reasons.append(str(error))
         return
+    words = [child for _, child in steps or () if isinstance(child, str)]
+    if (type(estimator) in _HAND_ON or "passthrough" in words) and any(framed_steps(estimator)):
+        framed.append(f"{FRAMES} {name}")
     if steps is None:
         if not (hasattr(estimator, "transform") and is_shape_only(estimator)):
             reasons.append(f"{name} learns from the records without noise")
@@ -117,4 +129,4 @@ def _collect(estimator, prefix, private, reasons):
                 "rows: set sparse_threshold=0"
             )
     for step, child in steps:
-        _collect(child, f"{prefix}{step}__", private, reasons)
+        _collect(child, f"{prefix}{step}__", private, reasons, framed)

@@ -6,9 +6,9 @@ from itertools import cycle
 from numbers import Number
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from scipy.stats import norm
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
 
 from skdpbo._attempt import is_known
 from skdpbo._column_ranges import counts_sensitivity
@@ -38,6 +38,7 @@ from skdpbo.privacy._rounding import one_plus_exp
 _SHARE_OF_NAMES = 1e-6
 _MOST_EPSILON = 600.0  # that is spent: floats end soon below the distance that it admits
 _LEAST_DISTANCE = 1e-300
+_OTHERS = "infrequent_sklearn"  # scikit-learn's word
 
 
 def category_threshold(sigma, n_features, failure):
@@ -175,6 +176,33 @@ class DPOneHotEncoder(PrivateTransformer):
         )
         return indicators if self.sparse_output else indicators.toarray()
 
+    def inverse_transform(self, X):
+        """Return the category of the largest indicator of each column.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_indicators)
+            Transformed rows. The result is as protected as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Objects; "infrequent_sklearn" for all other values, as in scikit-learn, and where all
+            indicators of a column are 0.
+        """
+        check_is_fitted(self)
+        X = check_array(X, accept_sparse="csr")
+        ends = np.cumsum([len(found) + 1 for found in self.categories_])
+        if X.shape[1] != ends[-1]:
+            raise ValueError(f"X has {X.shape[1]} columns, but there are {ends[-1]} indicators.")
+        values = np.empty((X.shape[0], len(ends)), dtype=object)
+        for j, (found, end) in enumerate(zip(self.categories_, ends, strict=True)):
+            part = X[:, end - len(found) - 1 : end]
+            part = part.toarray() if issparse(part) else part
+            largest = np.where(part.any(axis=1), part.argmax(axis=1), len(found))
+            values[:, j] = np.array([*found.tolist(), _OTHERS], dtype=object)[largest]
+        return values
+
     def get_feature_names_out(self, input_features=None):
         """Names of the indicators.
 
@@ -193,7 +221,7 @@ class DPOneHotEncoder(PrivateTransformer):
         names = [
             f"{name}_{category}"
             for name, found in zip(inputs, self.categories_, strict=True)
-            for category in [*found.tolist(), "infrequent_sklearn"]
+            for category in [*found.tolist(), _OTHERS]
         ]
         return np.array(names, dtype=object)
 

@@ -104,10 +104,14 @@ def differentiable(kernel: Any) -> DifferentiableKernel:
         # Of (c + a)(d + b) all values share c d alone.
         return _Sum(a, b, a.level + b.level) if kind is Sum else _Product(a, b, a.level * b.level)
     if kind is Exponentiation and kernel.exponent == int(kernel.exponent) >= 1:
-        half, rest = kernel.exponent // 2, kernel.exponent - kernel.exponent // 2
-        if not half:
+        if kernel.exponent == 1:
             return differentiable(kernel.kernel)
-        return differentiable(Product(kernel.kernel**half, kernel.kernel**rest))
+        root = differentiable(kernel.kernel ** (kernel.exponent // 2))
+        power = _Product(root, root, root.level**2)
+        if kernel.exponent % 2 == 0:
+            return power
+        base = differentiable(kernel.kernel)
+        return _Product(power, base, power.level * base.level)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a scikit-learn kernel, got {kind.__name__}.")
     why = "its input derivatives are not known here"
@@ -254,13 +258,24 @@ class _Product:
     level: float
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
-        a, b = self.a.values(X, Y), self.b.values(X, Y)
+        a = self.a.values(X, Y)
+        if self.b is self.a:  # a square: once, as squares of squares take 2^n of these otherwise
+            return ValueCovariance(a.value**2, lambda W: a.contract(2 * W * a.value))
+        b = self.b.values(X, Y)
         return ValueCovariance(
             a.value * b.value, lambda W: a.contract(W * b.value) + b.contract(W * a.value)
         )
 
     def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
-        a, b = self.a.gradients(x, Y), self.b.gradients(x, Y)
+        a = self.a.gradients(x, Y)
+        if self.b is self.a:
+            return GradientCovariance(
+                a.value**2,
+                2 * a.dx * a.value,
+                2 * a.dy * a.value[:, None],
+                lambda V: 2 * (a.contract(V * a.value) + _along(V, a.dx) * a.dy),
+            )
+        b = self.b.gradients(x, Y)
         return GradientCovariance(
             a.value * b.value,
             a.dx * b.value + b.dx * a.value,

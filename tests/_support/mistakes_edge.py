@@ -693,6 +693,18 @@ MISTAKES += [
         "tests/attacks/test_neighbours.py -k equal_labels",
     ),
     (
+        "pipeline/_pipeline_guarantee.py",
+        ' or "passthrough" in words)',
+        ")",
+        "tests/pipeline/test_pipeline_guarantee.py -k frames",
+    ),
+    (
+        "pipeline/_pipeline_guarantee.py",
+        "if (type(estimator) in _HAND_ON or ",
+        "if (",
+        "tests/pipeline/test_pipeline_guarantee.py -k frames",
+    ),
+    (
         "preprocessing/_one_hot_encoder.py",
         "read(columns_of, lazy(X), self)",
         "columns_of(X, self)",

@@ -237,6 +237,7 @@ def test_noise_of_a_ratio_or_of_pairs_is_told_beside_the_gain_over_chance(scorin
 
 
 def test_a_ratio_that_turns_out_to_be_noise_is_told_once_it_is_released():
+    """Seven of ten releases turn out so: one of 20, except with a probability of 1e-10."""
     rng = np.random.default_rng(0)
     y = (np.arange(4000) % 10 == 0).astype(int)
     X = rng.normal(size=(4000, 4)) + 0.8 * y[:, None]
@@ -244,9 +245,16 @@ def test_a_ratio_that_turns_out_to_be_noise_is_told_once_it_is_released():
     model = LogisticRegression(class_weight={0: 9, 1: 1})
     how = {"X": X[:2000], "y": y[:2000], "X_val": X[2000:], "y_val": y[2000:]}
     search = DPGridSearchCV(model, VALUES, scoring="precision", epsilon=1.0, cv=2)
-    with pytest.warns(NoisyScoreWarning, match="best_score_ is mostly noise: it is"):
-        search.fit(**how)
-    assert search.best_score_std_ > 0.25
+
+    def is_told():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NoisyScoreWarning)
+            search.fit(**how)
+        told = [str(w.message).startswith("best_score_ is mostly noise: it is") for w in caught]
+        assert told == [True] * (search.best_score_std_ > 0.25)
+        return told
+
+    assert any(is_told() for _ in range(20))
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoisyScoreWarning)
         search.set_params(scoring="roc_auc").fit(**how)

@@ -3,8 +3,11 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
@@ -19,6 +22,9 @@ from skdpbo.preprocessing import (
     DPStandardScaler,
 )
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, compose, mu_from_epsilon
+
+# Beside texts alone None becomes NaN, since pandas 3.
+TYPES_TEXTS = pd.DataFrame(np.array([["a"]], dtype=object)).dtypes.iloc[0] != np.dtype(object)
 
 
 def test_exact_scaler_before_a_private_model_is_void():
@@ -119,6 +125,41 @@ def test_a_step_that_is_not_verified_is_conditional_by_name():
     functions = {"func": in_own_units, "inverse_func": np.array, "check_inverse": False}
     targets = TransformedTargetRegressor(DPRidge(), **functions)
     assert pipeline_guarantee(targets).status == "conditional"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        FunctionTransformer(feature_names_out="one-to-one"),
+        ColumnTransformer([("c", "passthrough", [0])], sparse_threshold=0),
+        FeatureUnion([("c", "passthrough")]),
+        FrozenEstimator(SimpleImputer(strategy="most_frequent").fit(np.array([["a"]], object))),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_frames_of_python_objects_that_are_handed_on_are_conditional(step):
+    """A number among texts has made None of NaN in all other rows, since pandas 3."""
+    categories = {"categories": [["a", np.nan]], "handle_unknown": "ignore"}
+    encoder = OneHotEncoder(**categories, sparse_output=False)
+    cells = np.array(["a", "a", None, None], dtype=object)[:, None]
+    for how in ("pandas", "default"):
+        getattr(step, "estimator", step).set_output(transform=how)
+        model = make_pipeline(step, encoder, DPRidge())
+        guarantee, name = pipeline_guarantee(model), type(step).__name__
+        assert guarantee.status == ("proved" if how == "default" else "conditional")
+        assert (f"set_output, of {name} (step '{name.lower()}')" in str(guarantee)) == (
+            how == "pandas"
+        )
+        usual = model[:-1].fit_transform(cells)
+        other = model[:-1].fit_transform(np.concatenate([[[5]], cells[1:]]))
+        assert (np.abs(usual - other)[1:].max() > 0) == (how == "pandas" and TYPES_TEXTS)
+
+
+def test_frames_of_numbers_are_proved():
+    scaled = ColumnTransformer([("c", DPStandardScaler(), [0])])  # what is left is dropped
+    for step in (Normalizer(), scaled, DPOneHotEncoder()):
+        model = make_pipeline(step, DPRidge()).set_output(transform="pandas")
+        assert pipeline_guarantee(model).status == "proved"
 
 
 @pytest.mark.parametrize("how", [{"handle_unknown": "warn"}, {"drop": "first"}], ids=str)

@@ -87,6 +87,25 @@ def test_frequent_categories_are_released_and_rare_ones_share_an_indicator():
     np.testing.assert_array_equal(sparse.toarray(), encoder.transform(X))
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_inverse_transform_returns_categories_as_scikit_learn_does(sparse):
+    X = frame().fillna("none")
+    X.loc[:4, "town"] = "Bonn"  # as rare as the 9 of rooms
+    encoder = fitted(X, sparse_output=sparse)
+    usual = OneHotEncoder(min_frequency=50, handle_unknown="infrequent_if_exist").fit(X)
+    assert [*usual.get_feature_names_out()] == [*encoder.get_feature_names_out()]
+    inverted = encoder.inverse_transform(encoder.transform(X))
+    np.testing.assert_array_equal(inverted, usual.inverse_transform(usual.transform(X)))
+    assert {*inverted[X["rooms"] == 9, 1]} == {*inverted[:5, 0]} == {"infrequent_sklearn"}
+    probabilities = [[0.1, 0.2, 0.5, 0.2, 0.9, 0, 0], [0] * 7]
+    assert encoder.inverse_transform(probabilities).tolist() == [
+        ["none", 1],
+        ["infrequent_sklearn", "infrequent_sklearn"],
+    ]
+    with pytest.raises(ValueError, match="X has 2 columns, but there are 7 indicators"):
+        encoder.inverse_transform([[1, 0]])
+
+
 def test_a_column_without_a_released_category_is_named():
     X = frame().assign(amount=lambda X: np.arange(len(X)) + 0.5)
     with pytest.warns(HiddenColumnsWarning, match="^No category of amount is released") as caught:

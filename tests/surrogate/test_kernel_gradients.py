@@ -25,6 +25,7 @@ KERNELS = {
     "polynomial": DotProduct(1.0) ** 2,
     "cubic": DotProduct(0.5) ** 3,
     "power-1": RBF(0.7) ** 1,
+    "power-1001": RBF(30.0) ** 1001,
     "scaled": ConstantKernel(2.5) * RBF(0.6),
     "sum": ConstantKernel(0.4) + 0.7 * RBF(0.3) + Matern(1.0, nu=2.5),
     "product": RBF(0.9) * Matern([0.7, 1.1, 0.5], nu=2.5) * (DotProduct(1.0) ** 2),

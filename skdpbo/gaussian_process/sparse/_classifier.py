@@ -261,8 +261,9 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         codes = label_codes(len(self.classes_))[:-1]
         # Prior and noise draw the mean to 0, where all classes are equally likely: undone here.
-        mean = self._predictor.mean(X) / self.reliability_
-        return class_probabilities(mean, codes, self.noise_variance_, self.offsets_)
+        with np.errstate(under="ignore"):  # far from all points: 0
+            mean = self._predictor.mean(X) / self.reliability_
+            return class_probabilities(mean, codes, self.noise_variance_, self.offsets_)
 
     def predict(self, X):
         """Most probable classes.

@@ -135,7 +135,7 @@ _HOMES, _FIT_HOMES = (
     for table in (VERIFIED, _OF_FITS)
 )
 _TYPES = (bool, int, float, complex, str, bytes, np.generic)
-_FRAMES = "frames of Python objects, as by set_output, of"
+FRAMES = "frames of Python objects, as by set_output, of"
 
 
 def unverified_steps(estimator, candidates=(), objects=False):
@@ -166,7 +166,7 @@ def unverified_steps(estimator, candidates=(), objects=False):
             seen.add(mark)
             models.append(with_params(estimator, changes))
     names = [name for model in models for name, _ in unverified_parts(model)]
-    names += [f"{_FRAMES} {name}" for model in models if objects for name in framed_steps(model)]
+    names += [f"{FRAMES} {name}" for model in models if objects for name in framed_steps(model)]
     return tuple(dict.fromkeys(names))
 
 

@@ -18,6 +18,7 @@ from skdpbo.privacy._rounding import round_up_root
 MOSTLY_NOISE = 0.25
 # For normal noise the relative error of the standard deviation is 1 / sqrt(2 * 2000), 1.6 %.
 _DRAWS = 2000
+_MOST = 1e40  # of noise and noisy sums: it hides any score, and sixth powers are floats
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class NoisySums:
     values: np.ndarray
     std: np.ndarray
     normal: bool = False
+
+    def __post_init__(self):
+        """Limit what the smallest epsilons make too large to be squared."""
+        object.__setattr__(self, "values", np.clip(self.values, -_MOST, _MOST))
+        object.__setattr__(self, "std", np.minimum(self.std, _MOST))
 
 
 @dataclass(frozen=True)

@@ -255,6 +255,17 @@ def test_bad_public_rows_cost_nothing(given, parameters, message):
         assert not ledger.entries
 
 
+@pytest.mark.parametrize("name", ["X_public", "y_public"])
+@pytest.mark.parametrize(
+    "container", [np.ma.asarray, lambda a: a.astype("M8[s]"), lambda a: dict(enumerate(a)), iter]
+)
+def test_containers_of_public_rows_that_are_read_otherwise_are_refused_by_name(name, container):
+    rows = {"X_public": X_PUBLIC, "y_public": Y_PUBLIC}
+    with PrivacyLedger(1.0) as ledger, pytest.raises(TypeError, match=f"^{name} "):
+        DPSparseGPRegressor().fit(X, Y, **rows | {name: container(rows[name])})
+    assert not ledger.entries
+
+
 class Ranks(Batch):
     def predict(self, X):
         return 2000 + 0.1 * np.argsort(np.argsort(X[:, 0])) / len(X)

@@ -92,6 +92,18 @@ def test_equals_scikit_learn_when_the_inducing_points_are_the_records():
     np.testing.assert_allclose(std, expected_std, atol=2e-3)
 
 
+@pytest.mark.parametrize("model", [DPSparseGPRegressor, DPSparseGPClassifier])
+def test_what_underflows_is_0_in_predictions_where_numpy_is_asked_for_errors(model):
+    gp, far = quiet(lambda: model(X_bounds=(-3, 3)).fit(X, np.where(Y > 0, 1, 0))), 1000 * X[:9]
+    usual = gp.predict(far)
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(gp.predict(far), usual)
+        if model is DPSparseGPRegressor:
+            both = {"return_std": True}, {"return_cov": True}
+            assert all(np.isfinite(gp.predict(far, **kind)[1]).all() for kind in both)
+            assert gp.sample_y(far).shape == (9, 1)
+
+
 def test_predictions_agree_with_each_other():
     gp = fitted()
     mean, std = gp.predict(T, return_std=True)

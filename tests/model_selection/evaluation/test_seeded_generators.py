@@ -30,6 +30,14 @@ def test_the_streams_are_those_of_the_seed():
     assert draws(8) != draws(7) == draws(7)
 
 
+def test_projects_that_let_global_seeds_raise(monkeypatch):
+    """It would end a fit after the charge."""
+    before = draws(7)
+    with monkeypatch.context() as context:
+        context.setattr(np.random, "seed", None)
+        assert draws(7) == before
+
+
 def test_a_seed_inside_another_does_not_move_it():
     with seeded_generators(7):
         before = np.random.random_sample(2).tolist()

@@ -77,6 +77,7 @@ def test_one_bad_record_costs_its_own_worst_loss_and_leaves_the_others():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bad = total_loss(Same(), rows([[0.0], [3.0], [1.0]], [0.5, 3.0, 1.5]), scorer)
+    assert good == scorer.units / 2  # two errors of .5, at a bound of 2
     assert bad == good + scorer.units
 
 

@@ -413,15 +413,18 @@ class TestScore:
         estimator, X, y = classification(2 if name in BINARY else 3, n=50)
         scorer = scorer_of(scoring_of(name), estimator, y)
         sums = scorer.exact_sums(scorer.record_outcomes(estimator, X, y))
-        for seed in range(20):
-            score = scorer.release_score(sums, Fraction(1, 1000), 50, noise_source(seed))
+        # The squares of the noise of 1e-100 are no floats.
+        for seed, epsilon in enumerate([Fraction(1, 1000)] * 20 + [Fraction(1, 10**100)] * 2):
+            assert math.isfinite(scorer.expected_noise(epsilon, 50))
+            score = scorer.release_score(sums, epsilon, 50, noise_source(seed))
             lowest = -1.0 if "matthews" in name or name.startswith("d2") else 0.0
             assert lowest <= score.value <= 1.0
             assert math.isfinite(score.std)
             assert score.std >= 0
 
+    @pytest.mark.parametrize("epsilon", [Fraction(1, 5000), Fraction(1, 10**100)])
     @pytest.mark.parametrize("name", ["r2", *D2])
-    def test_two_deviations_cover_where_all_is_noise(self, name):
+    def test_two_deviations_cover_where_all_is_noise(self, name, epsilon):
         """At least .95 of 200 releases; a share of .99 fails with a probability of 1e-6 at most.
 
         Around sums that no records have, fresh noise moves hardly any score: .8 of them.
@@ -433,7 +436,7 @@ class TestScore:
         scorer = scorer_of(scoring_of(name), estimator, y, loss_bound=4.0)
         sums = scorer.exact_sums(scorer.record_outcomes(estimator, X, y))
         exact, source = exact_value(scorer, sums, 300), noise_source(3)
-        released = [scorer.release_score(sums, Fraction(1, 5000), 300, source) for _ in range(200)]
+        released = [scorer.release_score(sums, epsilon, 300, source) for _ in range(200)]
         near = [abs(score.value - exact) <= 2 * score.std for score in released]
         assert sum(near) >= binom.ppf(1e-6, 200, 0.99)
 
