@@ -3,6 +3,9 @@
 And single values that are missing, hidden by a mask, or complex for those of other records.
 """
 
+import signal
+import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +18,10 @@ def attempt(function, *args, **kwargs):
 
     An exception that a protected record has caused, of whatever class, may quote the record and
     must not end the fit. Only the caller's own interrupt does: it is raised anew, so that no text,
-    traceback or context of the first one is left. No frames are kept, which the caller's would hold
-    in a circle: what they own would end, and say so, when the silence is over.
+    traceback or context of the first one is left. So is what the caller's handler of a signal, as
+    of SIGTERM or of an alarm, raises: with its text, as it knows of no record. No frames are kept,
+    which the caller's would hold in a circle: what they own would end, and say so, when the silence
+    is over.
 
     Parameters
     ----------
@@ -34,12 +39,39 @@ def attempt(function, *args, **kwargs):
     try:
         return function(*args, **kwargs), None
     except BaseException as error:
-        interrupt = type(error)
         # Exact classes: anything derived from them is not the caller's own.
+        interrupt: Any = type(error)
         if interrupt not in (KeyboardInterrupt, GeneratorExit):
+            interrupt = error if _is_of_handler(error) else None
             _drop_frames(error)
-            return None, error
+            if interrupt is None:
+                return None, error
     raise interrupt
+
+
+def _is_of_handler(error):
+    """Whether a handler of a signal has raised an error, as its frame shows."""
+    frames = BaseException.__traceback__.__get__(error).tb_next  # without that of `attempt`
+    # Python calls handlers in the main thread alone.
+    if frames is None or threading.current_thread() is not threading.main_thread():
+        return False
+    handlers = map(signal.getsignal, signal.valid_signals())
+    # Nothing but an interrupt leaves an inner call of `attempt`, which has dropped its frames.
+    codes = {attempt.__code__, *map(_code_of, handlers)} - {None}
+    while frames is not None:
+        if frames.tb_frame.f_code in codes:
+            return True
+        frames = frames.tb_next
+    return False
+
+
+def _code_of(handler):
+    """Return the code that a handler runs; None of one in C, as that of Ctrl-C."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    function = getattr(handler, "__func__", handler)  # of a method
+    called = function if hasattr(function, "__code__") else type(function).__call__
+    return getattr(called, "__code__", None)
 
 
 def attempt_publicly(function, *args):

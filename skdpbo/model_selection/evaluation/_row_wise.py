@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 import sklearn
+from joblib import Memory
 from scipy import sparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
@@ -262,6 +263,8 @@ def _is_harmless(step, key, value):
         return known and value.signature is None and value.nin == 1 and not further
     if key == "random_state" and type(value) is np.random.RandomState:
         return True
+    if key == "memory" and type(value) is Memory:  # of trainings, as with a path
+        return value.backend == "local"
     if type(step) is TransformedTargetRegressor and key == "transformer" and is_estimator(value):
         # Its inverse with indicators asks whether a whole column is missing.
         parts = [value, *value.get_params().values()]

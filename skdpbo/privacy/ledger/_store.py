@@ -150,8 +150,10 @@ class Store:
     ) -> None:
         self.temporary = path is None
         if path is None:
-            with _explained("in memory"):
+            try:
                 directory = tempfile.mkdtemp(prefix="skdpbo-ledger-")
+            except OSError as cause:
+                raise _error("in memory", f"needs a temporary directory: {cause}") from cause
             finalize(self, _delete, directory, PROCESS.token)
             path = os.path.join(directory, "ledger")
         if not isinstance(path, str | os.PathLike):

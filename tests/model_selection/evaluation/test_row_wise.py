@@ -5,6 +5,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import sklearn
+from joblib import Memory
 from scipy import stats
 from sklearn.base import clone
 from sklearn.compose import (
@@ -189,6 +190,10 @@ class Generator(np.random.RandomState):
     """May keep what it is to draw from or to shuffle."""
 
 
+class Cache(Memory):
+    """May keep anything."""
+
+
 def mine(rows):
     return rows
 
@@ -239,6 +244,8 @@ CASES = {
     "search of steps": (GridSearchCV(SCALED, {"standardscaler": [Mine()]}), (), ("Mine",)),
     "own folds": (GridSearchCV(SVC(), {"C": [1.0]}, cv=mine), (), ("cv of GridSearchCV",)),
     "frozen": (FrozenEstimator(Mine().fit([[0], [1]], [0, 1])), (), ("Mine (step 'estimator')",)),
+    "cache": (make_pipeline(StandardScaler(), SVC(), memory=Memory(None)), (), ()),
+    "own cache": (make_pipeline(SVC(), memory=Cache(None)), (), ("memory of Pipeline",)),
     "types": (OneHotEncoder(dtype=np.float32, categories=[np.array(["a"], object)]), (), ()),
 }  # fmt: skip
 

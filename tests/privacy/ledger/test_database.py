@@ -499,6 +499,12 @@ def test_a_full_disk_is_refused_and_the_old_charges_stay(path, monkeypatch):
     assert ledger.entries[:-1] == before
 
 
+def test_a_temporary_ledger_needs_a_place(monkeypatch):
+    monkeypatch.setattr(_store.tempfile, "mkdtemp", lambda prefix: os.stat("/no such place"))
+    with pytest.raises(LedgerUnavailableError, match=r"needs a temporary directory: .*No such"):
+        PrivacyLedger(1.0)
+
+
 def test_a_lock_that_is_not_released_is_an_error(path, monkeypatch):
     ledger = filled(path, 1)
     monkeypatch.setattr(_store, "BUSY_SECONDS", 0.05)
