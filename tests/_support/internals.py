@@ -181,7 +181,7 @@ HOMES = {
     "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",
     "model_selection.scoring._multimetric": "assign_metrics",
-    "model_selection.scoring._parsing": "as_numbers",
+    "model_selection.scoring._parsing": "as_labels as_numbers",
     "model_selection.scoring._resolve": (
         "DEFAULT_LOG_LOSS_BOUND make_per_record_scorer resolve_chunk_scorer resolve_scorer "
         "resolve_trial_scorer"
