@@ -203,7 +203,7 @@ HOMES = {
     "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets",
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
-    "preprocessing._category_columns": "category_counts category_key",
+    "preprocessing._category_columns": "category_counts category_key key_positions",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
     "privacy._checks": "check_count check_delta check_mu check_positive check_real check_within",

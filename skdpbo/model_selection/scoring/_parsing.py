@@ -80,9 +80,11 @@ def as_numbers(values, width):
         with np.errstate(all="ignore"):
             table = values.astype(np.float64).reshape(len(values), width)
     else:
-        records = [_items(record, width) or [None] * width for record in record_objects(values)]
-        table = [[_number(item) for item in items] for items in records]  # NaN for None
-        table = np.array(table, np.float64).reshape(-1, width)
+        records = record_objects(values)
+        if width > 1 or {*map(type, records)} != {float}:  # floats alone are what they are
+            records = [_items(record, width) or [None] * width for record in records]
+            records = [[_number(item) for item in items] for items in records]  # NaN for None
+        table = np.array(records, np.float64).reshape(-1, width)
     # One number that is not finite spoils its own record, and no other.
     return np.where(np.isfinite(table).all(axis=1, keepdims=True), table, np.nan)
 
@@ -128,8 +130,6 @@ def _items(record, width):
 
 
 def _number(item):
-    if type(item) is float:  # as below, and faster
-        return item
     item = real_if_exact(item)
     # A list of accepted types: float("1.5"), float([1]) and the like would read too much or warn.
     if not isinstance(item, numbers.Real | np.bool_ | Decimal):

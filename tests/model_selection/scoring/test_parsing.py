@@ -12,6 +12,7 @@ ODD = [None, np.nan, np.inf, -0.0, 2**60 + 1, 10**400, True, "1", b"1", np.float
 ODD += [np.int64(1), np.str_("1"), Decimal("0.1"), pd.NA, [1], np.array([1]), 1.0, 1]
 NUMBERS = np.array([0, 1, 1, 0, 1])
 CONTAINERS = {
+    "floats": [0.5, np.nan, -np.inf, 0.0],
     "objects": np.array([*ODD, None], dtype=object)[:-1],
     "list": ODD,
     "series": pd.Series(ODD, dtype=object),
