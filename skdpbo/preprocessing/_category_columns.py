@@ -91,9 +91,28 @@ def category_counts(column):
             # Several values may have one key: NaNs, and integers that are the same float.
             counts[category_key(value)] += size
     else:
-        counts = Counter(map(category_key, column.tolist()))
+        cells = column.tolist()
+        texts = Counter(cell for cell in cells if type(cell) is str)  # a key for each distinct one
+        counts = Counter(category_key(cell) for cell in cells if type(cell) is not str)
+        counts.update({category_key(text): size for text, size in texts.items()})
     counts.pop(None, None)  # of no known type: such a value could not be named
     return counts
+
+
+def key_positions(column, keys):
+    """Protected: return for each value the position of its key; ``len(keys)`` if not listed."""
+    column, none = np.asarray(column), len(keys)
+    table = {key: k for k, key in enumerate(keys)}
+    if column.dtype.kind in "biuf":  # each distinct number is read once
+        values, inverse = np.unique(column, return_inverse=True)
+        found = [table.get(category_key(value), none) for value in values.tolist()]
+        return np.array(found, dtype=np.intp)[inverse]
+    texts = {value: k for (kind, value), k in table.items() if kind == "str"}
+    found = [
+        texts.get(cell, none) if type(cell) is str else table.get(category_key(cell), none)
+        for cell in column.tolist()
+    ]
+    return np.array(found, dtype=np.intp)
 
 
 def representatives(column, codes):

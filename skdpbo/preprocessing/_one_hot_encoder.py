@@ -27,6 +27,7 @@ from skdpbo.preprocessing._category_columns import (
     category_counts,
     category_key,
     columns_of,
+    key_positions,
     representatives,
 )
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
@@ -162,12 +163,9 @@ class DPOneHotEncoder(PrivateTransformer):
         check_columns(self, X, columns, reset=False)
         sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
         starts = np.cumsum([0, *sizes[:-1]])
-        positions = []
-        for column, keys in zip(columns, self._keys, strict=True):
-            table = {key: k for k, key in enumerate(keys)}
-            values = map(category_key, np.asarray(column).tolist())
-            positions.append([table.get(key, len(keys)) for key in values])
-        positions = np.transpose(positions)
+        positions = np.transpose(
+            [key_positions(column, keys) for column, keys in zip(columns, self._keys, strict=True)]
+        )
         n, d = positions.shape
         # One entry for each column of X, in order: nothing is sorted.
         indicators = csr_matrix(

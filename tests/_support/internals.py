@@ -181,7 +181,7 @@ HOMES = {
     "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",
     "model_selection.scoring._multimetric": "assign_metrics",
-    "model_selection.scoring._parsing": "as_numbers",
+    "model_selection.scoring._parsing": "as_labels as_numbers",
     "model_selection.scoring._resolve": (
         "DEFAULT_LOG_LOSS_BOUND make_per_record_scorer resolve_chunk_scorer resolve_scorer "
         "resolve_trial_scorer"
@@ -203,7 +203,7 @@ HOMES = {
     "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets",
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
-    "preprocessing._category_columns": "category_counts category_key",
+    "preprocessing._category_columns": "category_counts category_key key_positions",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
     "privacy._checks": "check_count check_delta check_mu check_positive check_real check_within",

@@ -18,6 +18,7 @@ from _support.internals import (
     category_key,
     category_threshold,
     counts_sensitivity,
+    key_positions,
 )
 from _support.sklearn_checks import failed_checks
 from _support.transcripts import spent
@@ -252,6 +253,26 @@ def test_values_of_other_types_are_not_counted():
     column = np.empty(len(odd), dtype=object)
     column[:] = odd
     assert category_counts(column) == {}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array(["a", "b", "a", None, np.nan, 1, 1.0, True, -0.0, [1], b"a"], dtype=object),
+        np.array(["a", "bb", "", "a"]),
+        np.array([1, 2**60, 2**60 + 1, 1, 0]),
+        np.array([0.5, np.nan, -0.0, np.inf, 1, np.nan]),
+        np.array([True, False, True]),
+    ],
+    ids=lambda column: str(column.dtype),
+)
+def test_values_are_counted_and_found_as_one_by_one(column):
+    of_cells = [category_key(cell) for cell in column.tolist()]
+    counts = {key: of_cells.count(key) for key in {*of_cells} - {None}}
+    assert category_counts(column) == counts
+    for keys in (sorted(counts), sorted(counts)[1:], []):
+        expected = [keys.index(key) if key in keys else len(keys) for key in of_cells]
+        assert key_positions(column, keys).tolist() == expected
 
 
 def test_a_record_moves_two_counts_of_each_column():

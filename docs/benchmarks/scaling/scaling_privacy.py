@@ -231,7 +231,7 @@ PRIVACY = [
         lambda n: charges(gaussian(n, kinds=4), "ledger"),
         time=2,
         memory=1,
-        law="N^2: each charge checks the digests of all rows",
+        law="N^2: each charge reads all rows",
         fixed="4 kinds of Gaussian releases, budget 1000",
     ),
     Sweep(

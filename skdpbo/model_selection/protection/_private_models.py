@@ -274,14 +274,14 @@ class PrivateModelsProtection(AllRecordsProtection):
             )
         tuned = everything if share is None else protected_positions(n_samples, share)
         # Rows that did not tune train the winner again, with the whole budget of their own.
-        rest = None if share is None else np.setdiff1d(everything, tuned)
+        rest = None if share is None else np.delete(everything, tuned)
         if own_rows:
             return tuned, None, rest
         if len(tuned) < 2:
             raise ValueError("tuning_fraction leaves fewer than 2 rows to train and to score.")
         fraction = searcher.validation_fraction if share is None else SCORED_SHARE
-        scored = tuned[protected_positions(len(tuned), fraction)]
-        return np.setdiff1d(tuned, scored), scored, rest
+        places = protected_positions(len(tuned), fraction)
+        return np.delete(tuned, places), tuned[places], rest
 
     def _run(self, data):
         """Protected: return what is released, as `Chosen`, and the winning model."""

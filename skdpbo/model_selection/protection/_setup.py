@@ -186,7 +186,7 @@ def split_rows(searcher, X, y, params):
     )
     if groups is not None:  # from numbers of groups to positions of their rows
         protected = np.flatnonzero(np.isin(codes, protected))
-    public = np.setdiff1d(np.arange(n_samples), protected)
+    public = np.delete(np.arange(n_samples), protected)
     X_public, y_public = split_for_estimator(searcher.estimator, X, y, public)
     # The public positions as well: they are the columns of a precomputed kernel.
     held_out = split_for_estimator(searcher.estimator, X, y, protected, public)

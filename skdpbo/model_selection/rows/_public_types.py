@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpbo._attempt import attempt, real_if_exact
-from skdpbo._schema import declared_types
+from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import (
     as_objects,
@@ -269,7 +269,15 @@ def _cells_as(column, dtype, public):
             whole, error = attempt(column.astype, dtype)
         if error is None:
             return whole, False
-        typed = [attempt(_in_type, series, cell, dtype) for cell in column]
+        texts = {cell for cell in column if type(cell) is str}
+        # Each text once, or all at once where each is itself: of a cell pandas makes a column.
+        fit = kind_of_type(dtype) == "texts" and not hasattr(dtype, "categories")
+        fit = fit and attempt(series, [*texts], dtype=dtype)[1] is None
+        read = {t: (t, None) if fit else attempt(_in_type, series, t, dtype) for t in texts}
+        typed = [
+            read[cell] if type(cell) is str else attempt(_in_type, series, cell, dtype)
+            for cell in column
+        ]
         bad = np.array([error is not None for _, error in typed], dtype=bool)
         cells = [public if error else cell for cell, error in typed]
         return series(cells, index=column.index, dtype=dtype), bad

@@ -14,11 +14,18 @@ from scipy.special import xlogy
 
 from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows
-from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs, record_objects
+from skdpbo.model_selection.scoring._parsing import (
+    as_labels,
+    as_numbers,
+    n_outputs,
+    of_numpy,
+    record_objects,
+)
 
 
 def zero_one(estimator, y, prediction):
     """Return 0 where every label of a record is predicted, else 1 (multilabel: exact match)."""
+    y = of_numpy(y)
     alike = type(y) is type(prediction) is np.ndarray and y.shape == prediction.shape
     alike = alike and y.dtype.kind == prediction.dtype.kind and y.ndim in (1, 2)
     # Kinds that compare exactly and hold no missing value: as below, several 100 times faster.
@@ -35,9 +42,7 @@ def zero_one(estimator, y, prediction):
 
 def codes_among(classes, y):
     """Return the position of each label among the classes: -1 unseen, -2 unreadable."""
-    classes, labels = np.asarray(classes), y
-    if hasattr(y, "to_numpy") and isinstance(getattr(y, "dtype", None), np.dtype):
-        labels = y.to_numpy()
+    classes, labels = np.asarray(classes), of_numpy(y)
     typed = isinstance(labels, np.ndarray) and labels.ndim == 1
     # Types are public. Within one of these, comparison is exact and no label is unreadable.
     if typed and classes.dtype.kind == labels.dtype.kind and labels.dtype.kind in "biuU":

@@ -14,8 +14,10 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpbo._attempt import attempt, is_known, real_if_exact
+from skdpbo._schema import declared_types
 
 _NUMERIC = "biuf"
+_PLAIN = bool, int, float, str, bytes  # types of labels that are neither nested nor of numpy
 
 
 def record_objects(values):
@@ -42,6 +44,13 @@ def record_objects(values):
     return list(values)
 
 
+def of_numpy(values):
+    """Return numbers of pandas that all have one type of numpy as an array, others as they are."""
+    types = declared_types(values) if hasattr(values, "to_numpy") else []
+    plain = all(isinstance(dtype, np.dtype) and dtype.kind in _NUMERIC for dtype in types)
+    return values.to_numpy() if plain and len({*types}) == 1 else values
+
+
 def n_outputs(prediction):
     """Return the number of outputs of a prediction: its columns, or 1."""
     shape = getattr(prediction, "shape", ())
@@ -63,6 +72,7 @@ def as_numbers(values, width):
     ndarray of shape (n, width)
         float64; a record that is not ``width`` finite real numbers is NaN in every column.
     """
+    values = of_numpy(values)
     if type(values) is np.ndarray and values.dtype.kind in _NUMERIC and values.ndim in (1, 2):
         # Of a homogeneous array all records have the width of the array, a public shape.
         if n_outputs(values) != width:
@@ -70,9 +80,11 @@ def as_numbers(values, width):
         with np.errstate(all="ignore"):
             table = values.astype(np.float64).reshape(len(values), width)
     else:
-        records = [_items(record, width) or [None] * width for record in record_objects(values)]
-        table = [[_number(item) for item in items] for items in records]  # NaN for None
-        table = np.array(table, np.float64).reshape(-1, width)
+        records = record_objects(values)
+        if width > 1 or {*map(type, records)} != {float}:  # floats alone are what they are
+            records = [_items(record, width) or [None] * width for record in records]
+            records = [[_number(item) for item in items] for items in records]  # NaN for None
+        table = np.array(records, np.float64).reshape(-1, width)
     # One number that is not finite spoils its own record, and no other.
     return np.where(np.isfinite(table).all(axis=1, keepdims=True), table, np.nan)
 
@@ -95,6 +107,9 @@ def as_labels(values, width):
     """
     labels = []
     for record in record_objects(values):
+        if width == 1 and type(record) in _PLAIN and record == record:  # as below, and faster
+            labels.append((record,))
+            continue
         items = _items(record, width)
         if items is not None:
             items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)

@@ -51,6 +51,14 @@ TABLES = (
 _OUT_OF_REACH = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 
 
+@dataclass
+class Checked:
+    """Charges that were checked: equal rows after an equal beginning are the same entries."""
+
+    # One value, so that an interrupt leaves no rows without their entries.
+    known: tuple[str, list[tuple[Any, ...]], list[LedgerEntry]] = ("", [], [])
+
+
 @dataclass(frozen=True)
 class Tables:
     """Tables of an open connection; every error names the file."""
@@ -93,27 +101,37 @@ class Tables:
         row = (dataset, *map(str, total), uuid.uuid4().hex)
         self.sql("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", *row, _digest("", *row))
 
-    def read(self, dataset: str) -> tuple[Total, list[LedgerEntry], tuple[str, ...]]:
-        """Return the budget, the charges (oldest first) and the chain of digests, all checked."""
+    def read(
+        self, dataset: str, before: Checked | None = None
+    ) -> tuple[Total, list[LedgerEntry], tuple[str, ...]]:
+        """Return the budget, the charges (oldest first) and the chain of digests, all checked.
+
+        Only what follows the charges of `before` is digested, unless these have changed.
+        """
         found = self.sql("SELECT * FROM datasets WHERE name = ?", dataset)
         if not found:
             raise self.damaged(f"the data set {dataset!r} is missing")
         *row, head = found[0]
         charged = self.sql("SELECT * FROM charges WHERE dataset = ? ORDER BY number", dataset)
-        chain = [_digest("", *row)]
-        for _, *content, written in charged:
+        chain, before = [_digest("", *row)], before or Checked()
+        beginning, rows, entries = before.known
+        if (chain[0], charged[: len(rows)]) != (beginning, rows):
+            rows, entries = [], []
+        chain += [written for *_, written in rows]
+        for _, *content, written in charged[len(rows) :]:
             chain.append(_digest(chain[-1], *content))
             if chain[-1] != written:
                 raise self.damaged("a row was changed or is missing")
         if chain[-1] != head:
             raise self.damaged("rows are missing")
         try:
-            entries = [
+            entries = entries + [
                 LedgerEntry(guarantee_from_text(text), label, datetime.fromisoformat(when))
-                for _, _, when, label, text, _ in charged
+                for _, _, when, label, text, _ in charged[len(rows) :]
             ]
             # Only the texts of floats have a point or an exponent.
             epsilon = float(row[1]) if {".", "e"} & {*row[1]} else Fraction(row[1])
+            before.known = chain[0], charged, entries
             return (epsilon, float(row[2])), entries, tuple(chain)
         except (ValueError, TypeError, KeyError) as cause:
             raise self.damaged("a row is not a guarantee") from cause
@@ -163,6 +181,7 @@ class Store:
         self.name = "ledger" if self.temporary else f"ledger {self.path!r} (data set {dataset!r})"
         self.token = uuid.uuid4().hex  # one object for all pickles, see `_store_from`
         self.seen: tuple[str, ...] = ()
+        self._checked = Checked()
         self._accountant = accountant
         self._home: object = PROCESS.token
 
@@ -261,7 +280,7 @@ class Store:
 
     def read(self, tables: Tables) -> tuple[Total, list[LedgerEntry]]:
         """Return budget and charges, refused if they do not continue those that were seen."""
-        total, entries, chain = tables.read(self.dataset)
+        total, entries, chain = tables.read(self.dataset, self._checked)
         # An old copy put back in its place would give spent budget back.
         if self.seen and chain[0] != self.seen[0]:
             raise tables.error("is another ledger now", LedgerUnavailableError)
@@ -277,7 +296,7 @@ class Store:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The whole chain would grow with the charges; its beginning identifies the budget.
-        state = vars(self) | {"seen": self.seen[:1], "_home": None}
+        state = vars(self) | {"seen": self.seen[:1], "_checked": Checked(), "_home": None}
         return _store_from, (state | {"_accountant": self._accountant and True},)
 
 

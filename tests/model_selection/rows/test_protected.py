@@ -29,6 +29,28 @@ from skdpbo import DPGridSearchCV
 from skdpbo.model_selection import Chunks
 
 
+@pytest.mark.parametrize(
+    "public",
+    [
+        pd.Series(["a", "b"], dtype="string"),
+        pd.Series(["a", "b"]).astype("str"),
+        pd.Series(["a", "b"], dtype="category"),
+        pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"])),
+    ],
+    ids=["string", "str", "category", "dates"],
+)
+@pytest.mark.parametrize("surrogate", [[], ["\ud800"]])
+def test_equal_texts_are_read_once_and_each_as_it_is_alone(public, surrogate):
+    cells = ["a", "b", "a", "c", "", "2020-01-01", "1", None, np.nan, 1, 1.5, [1], np.str_("a")]
+    column = pd.Series([*cells, *surrogate, "a", "c", "2020-01-01"], dtype=object)
+    together = in_public_schema(column.to_frame(), None, public.to_frame(), None)
+    for i in range(len(column)):
+        alone = in_public_schema(column[i : i + 1].to_frame(), None, public.to_frame(), None)
+        assert alone.X.dtypes.tolist() == together.X.dtypes.tolist()
+        assert repr(alone.X.iloc[0, 0]) == repr(together.X.iloc[i, 0])
+        assert alone.unreadable[0] == together.unreadable[i]
+
+
 @pytest.mark.parametrize("n", [2, 3, 10, 569, 10_000])
 @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
 def test_positions_are_distinct_sorted_and_leave_row_0_public(n, fraction):

@@ -604,3 +604,32 @@ def test_a_budget_that_was_removed_is_not_made_anew(path):
     sql(path, "DELETE FROM datasets")
     with pytest.raises(LedgerError, match="a row was changed or is missing"):
         PrivacyLedger(1.0, path=path)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("column", ["charged_at", "label", "guarantee", "digest"])
+def test_an_open_ledger_sees_that_a_charge_it_has_read_was_changed(path, number, column):
+    ledger = PrivacyLedger(1.0, path=path)
+    for epsilon in (0.25, 0.125, 0.0625):
+        ledger.charge(pure(epsilon), "charge")
+    assert len(ledger.entries) == 3
+    sql(path, f"UPDATE charges SET {column} = {column} || ' ' WHERE number = {number}")
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="a row was changed or is missing"):
+            ledger.charge(pure(0.01))
+        with pytest.raises(LedgerError, match="a row was changed or is missing"):
+            _ = ledger.entries
+
+
+def test_a_charge_digests_what_is_new_alone_and_all_of_another_handle(path, monkeypatch):
+    ledger, other = PrivacyLedger(1.0, path=path), PrivacyLedger(1.0, path=path)
+    digests = []
+    written = _store._digest
+    monkeypatch.setattr(_store, "_digest", lambda *row: digests.append(row) or written(*row))
+    for count in range(1, 8):
+        digests.clear()
+        ledger.charge(pure(0.01), "charge")
+        assert len(digests) == 4  # of the budget, read twice, and of the new row, once written
+        assert len(ledger.entries) == count
+    assert other.entries == ledger.entries == PrivacyLedger(1.0, path=path).entries
+    assert ledger.spent() == other.spent() == PrivacyLedger(1.0, path=path).spent()
