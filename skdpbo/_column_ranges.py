@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from skdpbo._column_moments import release_counts
+from skdpbo._parameters import DEFAULT_BOUNDS
 from skdpbo._record_groups import n_units, record_sizes, shared_counts
 from skdpbo._row_blocks import row_blocks
 from skdpbo.mechanisms import split_budget
@@ -16,6 +17,7 @@ _EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # of the bins of a column
 _FALSE_BINS = 1e-3  # expected number of empty bins that are taken for full ones
 _SHARE_OF_PARTS = 0.3  # of mu^2, in halves for two releases, each of parts of the range before it
 _N_PARTS = 32
+_MOST = 0.5  # of the records, in the powers of two that are released
 _INSIDE = 0.95  # of the records, in the parts that a range is narrowed to
 _ABOVE = 2.0  # standard deviations of the noisy number of present values
 _CLEAR = 5.0  # standard deviations of a count of parts, at most n: noise alone does not look like n
@@ -72,9 +74,9 @@ def released_ranges(table, mu, source, name="X", *, missing=False):
     Returns
     -------
     bounds : tuple (low, high) of ndarray of shape (n_features,)
-        (-1, 1) where no bin stands out of the noise.
+        (-3, 3) where the bins that stand out of the noise hold less than half of the values.
     found : ndarray of shape (n_features,)
-        Whether one does.
+        Whether they hold more.
     """
     n, d = n_units(table), table.shape[1]
     rest, of_parts = split_budget(mu, _SHARE_OF_PARTS)
@@ -84,7 +86,7 @@ def released_ranges(table, mu, source, name="X", *, missing=False):
         rest, parts = mu, ()
     release = partial(_released_counts, table, source, name, "allow-nan" if missing else True)
     noisy, sigma = release(np.arange(d), np.tile(_EDGES, (d, 1)), rest)
-    low, high, found = _powers_that_stand_out(noisy, sigma)
+    low, high, found = _powers_that_stand_out(noisy, sigma, n)
     for part in parts:
         # Others have values near zero, and are at most twice as wide as these on either side.
         columns = np.flatnonzero((low > 0) | (high < 0))
@@ -107,19 +109,28 @@ def _released_counts(table, source, name, check, columns, edges, mu):
     return release_counts(counts, mu, sensitivity, source, sizes, n_draws=counts.size)
 
 
-def _powers_that_stand_out(noisy, sigma):
-    """Return the ends of each column, and whether any bin stands out. Post-processing."""
+def _powers_that_stand_out(noisy, sigma, n_records):
+    """Return the ends of each column, and whether most values are between. Post-processing."""
     # P(noise > t) <= exp(-t^2 / (2 sigma^2)): 10^-3 empty bins are expected above it.
     full = noisy > sigma * math.sqrt(2 * math.log(noisy.size / _FALSE_BINS))
     first = np.argmax(full, axis=1)
     last = full.shape[1] - np.argmax(full[:, ::-1], axis=1)
     found = full.any(axis=1)
-    low, high = np.where(found, _EDGES[first], -1.0), np.where(found, _EDGES[last], 1.0)
+    for column in np.flatnonzero(found):  # one of many bins may stand out by chance
+        inside = noisy[column, first[column] : last[column]].sum()
+        found[column] = inside >= _MOST * _n_present(noisy[column], sigma, n_records)
+    low = np.where(found, _EDGES[first], DEFAULT_BOUNDS[0])
+    high = np.where(found, _EDGES[last], DEFAULT_BOUNDS[1])
     # An end much nearer to zero than the other one is taken as zero, as is the middle bin.
     low = np.where((low > 0) & (low < high / 8) | (low == -(2.0**_LOWEST)), 0.0, low)
     high = np.where((high < 0) & (high > low / 8) | (high == 2.0**_LOWEST), 0.0, high)
     # Both ends are zero for a column of zeros: any width will do.
     return low, np.where(low < high, high, 1.0), found
+
+
+def _n_present(counts, sigma, n_records):
+    """Return the number of records with a value, by noisy counts, or more. Post-processing."""
+    return min(n_records, counts.sum() + _ABOVE * sigma * math.sqrt(len(counts)))
 
 
 def narrowest_run(counts, sigma, n_records):
@@ -128,8 +139,7 @@ def narrowest_run(counts, sigma, n_records):
     Post-processing. All parts where none does, by counts of which noise alone explains none.
     """
     below = np.concatenate([[0.0], np.cumsum(counts)])
-    # Of the records whose value is present, by their noisy number or more.
-    present = min(n_records, below[-1] + _ABOVE * sigma * math.sqrt(len(counts)))
+    present = _n_present(counts, sigma, n_records)
     for width in range(1, min(_N_PARTS, int((max(present, 0.0) / (_CLEAR * sigma)) ** 2)) + 1):
         inside = below[width:] - below[:-width]
         first = int(np.argmax(inside))

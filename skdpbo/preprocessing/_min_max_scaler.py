@@ -50,7 +50,8 @@ class DPMinMaxScaler(PrivateScaler):
 
     Notes
     -----
-    A column in which no bin stands out gets the range (-1, 1).
+    A column in which the bins that stand out hold less than half of the values gets the range (-3,
+    3).
 
     A missing value (NaN) is counted nowhere and stays one: a `DPSimpleImputer` with ``X_bounds=(0,
     1)`` after the scaler fills it, so that neither needs bounds in the units of X. An infinite one

@@ -92,7 +92,7 @@ def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):
     """
     for name in unseen:
         warn_caller(
-            f"{name}: the released counts show no range of some columns; (-1, 1) is used, and "
+            f"{name}: the released counts show no range of some columns; (-3, 3) is used, and "
             "values beyond it are clipped. Give public bounds, a larger epsilon or more rows.",
             DefaultBoundsWarning,
         )
