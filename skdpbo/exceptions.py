@@ -32,7 +32,7 @@ class SkdpboWarning(UserWarning):
 
 
 class DefaultBoundsWarning(SkdpboWarning):
-    """A bound was not given, and a data-independent default is used."""
+    """A bound was not given, or no range found, and a data-independent default is used."""
 
 
 class DryRunWarning(SkdpboWarning):

@@ -220,7 +220,7 @@ class PublicBase:
                 'public rows need release="whitened" and prior_mean="none": the gate needs the '
                 "evidence of the whitened release, and the public model gives the mean."
             )
-        if self._private_bounds():
+        if self._private_bounds(of_public=True):
             raise ValueError('"private" bounds have no use with public rows, which give them.')
         # Shared memory is refused above; equal values are not looked for, as that reads records.
         guarantee = guarantee.assuming(

@@ -29,6 +29,7 @@ ONE_KERNEL = {"kernel": RBF(1.0), "inducing_points": 5}
 REGRESSORS = {
     "ridge": lambda: DPRidge(**BOXES),
     "regressor": lambda: DPSparseGPRegressor(**BOXES),
+    "regressor, no bounds": DPSparseGPRegressor,
     "regressor, private bounds": lambda: DPSparseGPRegressor(
         X_bounds="private", y_bounds="private"
     ),

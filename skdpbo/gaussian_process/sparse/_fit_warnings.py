@@ -100,7 +100,7 @@ def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):
         return
     share, sd = _share_in_reach(method, released)
     # Released ranges hold the records: with many columns the share may be wrong all the same.
-    ranges = isinstance(gp.X_bounds, str) and _box(gp) == "X_bounds" and "X_bounds" not in unseen
+    ranges = hasattr(gp, "X_bounds_") and _box(gp) == "X_bounds" and "X_bounds" not in unseen
     if share + _FAR * sd < 0.5 and not ranges:
         warn_caller(
             f"About {max(share, 0.0):.0%} of the records are near the inducing points, by "

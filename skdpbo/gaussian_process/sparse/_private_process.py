@@ -57,7 +57,6 @@ class PrivateProcess(GaussianEstimator):
 
     _mechanism = "Gaussian second moments of whitened features"
     _theory = "docs/theory/sparse_gp.md"
-    _other_bounds = ""  # what else the bounds may be, for a warning
     _least_share = math.sqrt(SHARE_OF_SPREAD)  # of mu: of the release with the most noise
 
     def _check_pass(self):
@@ -96,9 +95,15 @@ class PrivateProcess(GaussianEstimator):
         points = self.inducing_points
         return not (points is None or isinstance(points, numbers.Integral))
 
-    def _private_bounds(self):
-        """Return the names of the bounds that are to be released."""
-        return [name for name in ("X_bounds", "y_bounds") if isinstance(getattr(self, name), str)]
+    def _private_bounds(self, of_public=False):
+        """Return the names of the bounds to be released: "private", or neither given nor known."""
+        known = {"X_bounds": of_public or self._points_are_given(), "y_bounds": of_public}
+        given = {name: getattr(self, name) for name in known}
+        return [
+            name
+            for name, bounds in given.items()
+            if isinstance(bounds, str) or (bounds is None and not known[name])
+        ]
 
     def _described(self, mechanism):
         """Return the description of the mechanism with that of the releases before it."""
@@ -109,20 +114,21 @@ class PrivateProcess(GaussianEstimator):
             )
         if self._private_bounds():
             mechanism += ", ranges from noisy histograms"
+            if not self._private_bounds(of_public=True):
+                mechanism += " where no public rows give them"
         if self.prior_mean == "private":
             mechanism += " and a private mean of the targets"
         return mechanism
 
-    def _budgets(self, mu):
+    def _budgets(self, mu, names):
         """Check the bounds that are to be released; split mu between moments, bounds and mean.
 
         Shares of mu^2, so that the releases composed are mu-GDP; None where there is none.
         """
-        names = self._private_bounds()
         if "X_bounds" in names and self._points_are_given():
             raise ValueError('X_bounds="private" has no use where inducing_points are given.')
         for name in names:
-            check_choice(getattr(self, name), name, ("private",))
+            check_choice(getattr(self, name), name, (None, "private"))
         # docs/theory/sparse_gp.md, Bounds from the records.
         mu, mu_bounds = split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
         if self.prior_mean == "none":
@@ -130,13 +136,12 @@ class PrivateProcess(GaussianEstimator):
         mu, mu_mean = split_budget(mu, _SHARE_OF_MEAN)
         return mu, mu_bounds, mu_mean
 
-    def _bounds(self, found=None):
-        """Return the bounds: given, `found`, or to be found, which have any values until then."""
-        found = dict.fromkeys(self._private_bounds(), (-1.0, 1.0)) if found is None else found
+    def _bounds(self, found):
+        """Return the bounds: given or `found`."""
         return {"X_bounds": self.X_bounds, "y_bounds": self.y_bounds, **found}
 
-    def _released_bounds(self, X, y, mu, source):
-        """Protected X, y: release the ranges of the columns whose bounds are "private".
+    def _released_bounds(self, names, X, y, mu, source):
+        """Protected X, y: release the ranges of the columns of these bounds.
 
         Returns
         -------
@@ -150,7 +155,7 @@ class PrivateProcess(GaussianEstimator):
         tables = {"X_bounds": X, "y_bounds": y if codes is None else PlacedRows(y, codes)}
         for name in tables:  # of an earlier fit
             vars(self).pop(f"{name}_", None)
-        names, parts, unseen = self._private_bounds(), [mu], []
+        parts, unseen = [mu], []
         if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
             parts = split_budget(mu, y.shape[1] / (X.shape[1] + y.shape[1]))
         # Without private bounds there is no name for the one part, a budget of None.
@@ -166,7 +171,7 @@ class PrivateProcess(GaussianEstimator):
         # Given points need no box, and no warning that there is none.
         if not self._points_are_given():
             given = default if bounds is None else bounds
-            box = bounds_or_default(given, n_features, "X_bounds", self, self._other_bounds)
+            box = bounds_or_default(given, n_features, "X_bounds", self)
         return inducing_design(self.inducing_points, box, n_features)
 
     def _release(self, method, rows, X, targets, source):

@@ -4,7 +4,7 @@ import math
 import warnings
 from functools import partial
 
-from skdpbo._parameters import bounds_or_default, half_widths, positive_values
+from skdpbo._parameters import DEFAULT_BOUNDS, check_bounds, half_widths, positive_values
 from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
@@ -61,15 +61,16 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
         for each feature. Records outside are not clipped; they only have small features. None:
-        (-3, 3), with a `DefaultBoundsWarning` where the box is needed. "private": released, at
-        most a few times as wide as nearly all records are (of few records, between powers of two);
-        `X_bounds` and `y_bounds` together take 10 % of the squared budget.
+        those of the public rows, or none with given inducing points; otherwise released, as with
+        "private": at most a few times as wide as nearly all records are (of few, between powers of
+        two, or (-3, 3) with a `DefaultBoundsWarning`). `X_bounds` and `y_bounds` together take 10 %
+        of the squared budget.
     y_bounds : tuple (low, high) or "private", default=None
         Public range of the targets, in their units; numbers, or vectors with one value for each
-        target. Targets outside are clipped. None: (-3, 3), with a `DefaultBoundsWarning`.
-        "private": released, as for `X_bounds`. With the default kernels and up to 100 columns 4 %
-        of the squared budget show mean and spread of the targets, and those that are far from the
-        rest are clipped, too. (Not of residuals in up to three columns; see `fit`.)
+        target. Targets outside are clipped. None, "private": as for `X_bounds`. With the default
+        kernels and up to 100 columns 4 % of the squared budget show mean and spread of the targets,
+        and those that are far from the rest are clipped, too. (Not of residuals in up to three
+        columns; see `fit`.)
     release : {"whitened", "kernel"}, default="whitened"
         Released statistics. "kernel": the published K_ZX y and K_ZX K_XZ (Honkela & Melkas), with
         about twice the error; it needs a given `noise_variance`, and one kernel made of constants,
@@ -131,7 +132,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     elbo_ : float or ndarray of shape (n_targets,)
         Titsias' bound on the log evidence; only with ``release="whitened"``. Released.
     X_bounds_, y_bounds_ : tuple (low, high) of ndarray
-        Those that were "private". Released.
+        Those that were not given, without public rows. Released.
     base_ : regressor
         Fitted to the public rows; only with public rows, as the next two. Public.
     residual_bound_ : float or ndarray of shape (n_targets,)
@@ -182,8 +183,6 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     >>> gp.privacy_.status
     'proved'
     """
-
-    _other_bounds = ', or "private", which releases them'
 
     def __init__(
         self,
@@ -264,16 +263,18 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check_choices(self)
         self._check_pass()
         guarantee = self._guarantee_of_fit(groups)
-        mu, mu_bounds, mu_mean = self._budgets(guarantee.mu)
-        if X_public is not None or y_public is not None:
+        of_public = X_public is not None or y_public is not None
+        names = self._private_bounds(of_public)
+        mu, mu_bounds, mu_mean = self._budgets(guarantee.mu, names)
+        if of_public:
             guarantee = self._with_public(guarantee, X, y, X_public, y_public)
         check = partial(self._planned, mu, X_public, y_public)
-        first = partial(check, self._bounds())
+        first = partial(check, self._bounds(dict.fromkeys(names, DEFAULT_BOUNDS)))
         # Charged between the checks, which see shapes and types, and the first protected value.
         X, planned, source = self._opened(guarantee, first, X, y, groups=groups)
-        found, unseen = self._released_bounds(X, planned[0], mu_bounds, source)
+        found, unseen = self._released_bounds(names, X, planned[0], mu_bounds, source)
         if found:
-            with warnings.catch_warnings(action="ignore"):  # of missing bounds: given before
+            with warnings.catch_warnings(action="ignore"):  # given before
                 planned = check(self._bounds(found), X, planned[0])
         y, box, scale, family, Z, build, half_width, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
@@ -312,7 +313,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             public.refuse_mixed_rows(Z)  # what fails there fails before the charge
             box = -public.bound, public.bound  # of residuals: about 0
         else:
-            box = bounds_or_default(bounds["y_bounds"], q, "y_bounds", self, self._other_bounds)
+            box = check_bounds(bounds["y_bounds"], q, "y_bounds")
         half_width = half_widths(box, "y_bounds")
         reach = half_width / (16 if self.signal_variance == "released" else 1)  # factors to 2^8
         family = self._checked_kernels(Z, default_family(Z, half_width), reach)

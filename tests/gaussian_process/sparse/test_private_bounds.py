@@ -14,7 +14,12 @@ from sklearn.linear_model import LinearRegression
 
 from _support.internals import share_in_reach
 from _support.planted import original, plant, put
-from skdpbo.exceptions import DefaultBoundsWarning, SkdpboWarning, UnreachedRowsWarning
+from skdpbo.exceptions import (
+    DefaultBoundsWarning,
+    SeededNoiseWarning,
+    SkdpboWarning,
+    UnreachedRowsWarning,
+)
 from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
@@ -47,6 +52,39 @@ def test_raw_units_with_released_bounds():
     assert gp.inducing_points_.max() == 128
     assert 96 < gp.prior_mean_ < 104  # the centre is 96
     assert "ranges from noisy histograms" in gp.privacy_guarantee().mechanism
+
+
+def test_bounds_that_are_not_given_are_released():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        gp = DPSparseGPRegressor(random_state=0).fit(X, Y)
+    same = fitted(**BOTH)
+    for name in ("X_bounds_", "y_bounds_", "mean_", "covariance_"):
+        np.testing.assert_array_equal(getattr(gp, name), getattr(same, name))
+    ranges = "ranges from noisy histograms where no public rows give them"
+    assert ranges in gp.privacy_guarantee().mechanism
+
+
+@pytest.mark.parametrize("given", ["public rows", "points"])
+def test_bounds_that_are_known_are_not_released(given, monkeypatch):
+    asked, released = [], original("sparse process: released_ranges")
+    put(
+        monkeypatch,
+        "sparse process: released_ranges",
+        lambda *args: asked.append(args[3]) or released(*args),
+    )
+    gp = DPSparseGPRegressor(random_state=0)
+    rows = {"X_public": X[:20].copy(), "y_public": Y[:20].copy()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        if given == "points":
+            gp.set_params(inducing_points=X[:9].copy()).fit(X[20:], Y[20:])
+        else:
+            gp.fit(X[20:], Y[20:], **rows)
+    assert asked == (["y"] if given == "points" else [])
+    assert not hasattr(gp, "X_bounds_")
+    assert hasattr(gp, "y_bounds_") == (given == "points")
 
 
 def test_columns_far_from_zero_have_narrow_ranges():
@@ -84,7 +122,7 @@ def test_bounds_are_released_only_where_they_were_asked_for():
 
 
 @pytest.mark.quick_cases(1)
-@pytest.mark.parametrize("asked", [BOTH, {"y_bounds": "private", "X_bounds": (0, 90)}])
+@pytest.mark.parametrize("asked", [{}, BOTH, {"y_bounds": "private", "X_bounds": (0, 90)}])
 @pytest.mark.parametrize("prior_mean", ["none", "private"])
 def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
     spent = []
@@ -104,7 +142,8 @@ def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
     listening("column effects: ColumnEffects.release", lambda effects, *a: effects.mu)
     listening("release methods: WhitenedMethod.release", lambda method, *a: method.statistics.mu)
     gp = fitted(prior_mean=prior_mean, **asked)
-    assert len(spent) == (2 if asked is BOTH else 1) + (prior_mean == "private") + 3
+    n_ranges = 1 if asked.get("X_bounds") == (0, 90) else 2
+    assert len(spent) == n_ranges + (prior_mean == "private") + 3
     mu = gp.privacy_.mu
     assert mu == mu_from_epsilon(1.0, 1e-5)
     assert (1 - 1e-12) * mu < math.sqrt(sum(part**2 for part in spent)) <= mu
