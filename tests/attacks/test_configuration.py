@@ -26,7 +26,8 @@ KINDS = {
     "DPSimpleImputer": lambda X, y: DPSimpleImputer(**BOX).fit(X),
     "PrivateProjection": lambda X, y: PrivateProjection(data_norm=4.0).fit(X),
 }
-NEEDS_FINITE = [name for name in KINDS if name != "DPSimpleImputer"]
+TAKES_MISSING = ["DPSimpleImputer", "DPMinMaxScaler"]
+NEEDS_FINITE = [name for name in KINDS if name not in TAKES_MISSING]
 
 
 def with_record(value, dtype=float):
@@ -40,6 +41,13 @@ def test_a_missing_value_is_refused_whatever_scikit_learn_assumes(name):
     refused = pytest.raises(ValueError, match="contains NaN")
     with sklearn.config_context(assume_finite=True), refused:
         KINDS[name](with_record(np.nan), Y)
+
+
+@pytest.mark.parametrize("name", TAKES_MISSING)
+def test_an_infinite_value_is_refused_whatever_scikit_learn_assumes(name):
+    refused = pytest.raises(ValueError, match="contains infinity")
+    with sklearn.config_context(assume_finite=True), refused:
+        KINDS[name](with_record(np.inf), Y)
 
 
 def moved_by_a_missing_value(monkeypatch):

@@ -128,7 +128,8 @@ class PrivateProcess(GaussianEstimator):
         if "X_bounds" in names and self._points_are_given():
             raise ValueError('X_bounds="private" has no use where inducing_points are given.')
         for name in names:
-            check_choice(getattr(self, name), name, (None, "private"))
+            if getattr(self, name) is not None:
+                check_choice(getattr(self, name), name, ("private",))
         # docs/theory/sparse_gp.md, Bounds from the records.
         mu, mu_bounds = split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
         if self.prior_mean == "none":

@@ -393,14 +393,14 @@ def test_a_bad_shape_of_an_array_costs_nothing(shape):
 
 
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.UnreachedRowsWarning")  # as it should
-def test_default_bounds_are_announced_and_do_not_look_at_the_data():
+def test_bounds_of_too_few_records_are_announced_and_do_not_look_at_the_data():
     model = DPSparseGPRegressor()
     with pytest.warns(DefaultBoundsWarning) as caught:
         model.fit(100 * X, 100 * Y)
     caught = [w for w in caught if w.category is DefaultBoundsWarning]
-    assert {str(w.message).split()[0] for w in caught} == {"X_bounds", "y_bounds"}
+    assert {str(w.message).split()[0] for w in caught} == {"X_bounds:", "y_bounds:"}
     assert all(w.filename == __file__ for w in caught)
-    assert all('"private"' in str(w.message) for w in caught)  # what may be given without units
+    assert all("(-3, 3) is used" in str(w.message) for w in caught)
     assert model.inducing_points_.min() == -3
     assert model.inducing_points_.max() == 3
     given = DPSparseGPRegressor(inducing_points=[[0.0]], y_bounds=(0, 1))
