@@ -205,7 +205,9 @@ class PublicBase:
     """Part of an estimator that takes public rows; it has the parameters `base` and `y_bounds`."""
 
     def _with_public(self, guarantee, X, y, X_public, y_public):
-        """Check the public rows against the parameters; return the guarantee of the fit."""
+        """Check public rows, if any, against the parameters; return the guarantee of the fit."""
+        if X_public is None and y_public is None:
+            return guarantee
         if X_public is None or y_public is None:
             raise ValueError("X_public and y_public must be given together.")
         for name, rows in (("X_public", X_public), ("y_public", y_public)):

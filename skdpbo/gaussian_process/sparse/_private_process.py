@@ -120,11 +120,12 @@ class PrivateProcess(GaussianEstimator):
             mechanism += " and a private mean of the targets"
         return mechanism
 
-    def _budgets(self, mu, names):
-        """Check the bounds that are to be released; split mu between moments, bounds and mean.
+    def _budgets(self, mu, of_public):
+        """Check and name the bounds to be released; split mu between moments, these and the mean.
 
         Shares of mu^2, so that the releases composed are mu-GDP; None where there is none.
         """
+        names = self._private_bounds(of_public)
         if "X_bounds" in names and self._points_are_given():
             raise ValueError('X_bounds="private" has no use where inducing_points are given.')
         for name in names:
@@ -133,9 +134,9 @@ class PrivateProcess(GaussianEstimator):
         # docs/theory/sparse_gp.md, Bounds from the records.
         mu, mu_bounds = split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
         if self.prior_mean == "none":
-            return mu, mu_bounds, None
+            return mu, mu_bounds, None, names
         mu, mu_mean = split_budget(mu, _SHARE_OF_MEAN)
-        return mu, mu_bounds, mu_mean
+        return mu, mu_bounds, mu_mean, names
 
     def _bounds(self, found):
         """Return the bounds: given or `found`."""

@@ -262,12 +262,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check_same_length(X, y, groups)
         check_choices(self)
         self._check_pass()
-        guarantee = self._guarantee_of_fit(groups)
-        of_public = X_public is not None or y_public is not None
-        names = self._private_bounds(of_public)
-        mu, mu_bounds, mu_mean = self._budgets(guarantee.mu, names)
-        if of_public:
-            guarantee = self._with_public(guarantee, X, y, X_public, y_public)
+        guarantee = self._with_public(self._guarantee_of_fit(groups), X, y, X_public, y_public)
+        mu, mu_bounds, mu_mean, names = self._budgets(guarantee.mu, X_public is not None)
         check = partial(self._planned, mu, X_public, y_public)
         first = partial(check, self._bounds(dict.fromkeys(names, DEFAULT_BOUNDS)))
         # Charged between the checks, which see shapes and types, and the first protected value.
