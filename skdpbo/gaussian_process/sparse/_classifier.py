@@ -238,6 +238,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1], self.X_bounds)
         family = self._checked_kernels(Z, label_family(Z))
+        self._warn_of_units(family.kernels, Z)
         # By design they lose at epsilon .1 (docs/benchmarks/rejected_ideas.md).
         shares = "fixed" if self.kernel is None else "equal"
         build = partial(WhitenedMethod, family, Z, mu=mu, shares=shares)

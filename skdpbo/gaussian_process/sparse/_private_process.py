@@ -79,16 +79,18 @@ class PrivateProcess(GaussianEstimator):
             status="conditional",
         )
 
-    def _checked_kernels(self, Z, default, half_width=None):
+    def _checked_kernels(self, Z, default):
         """Return the family; refuse, before the charge, kernels that do not work or mix rows."""
         family = check_kernels(self.kernel, default)
         # Where predictions, the denoising and the count of rows in reach evaluate kernels, too.
         for kernel in () if self.kernel is None else family.kernels:
             points = np.vstack([Z, support_design(Z), unreached_design(Z)])
             refuse_unfit_kernel(kernel, Z, points)
-        if self.kernel is not None:
-            warn_of_units(family.kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
         return family
+
+    def _warn_of_units(self, kernels, Z, half_width=None):
+        if self.kernel is not None:
+            warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
 
     def _points_are_given(self):
         """Whether the user gave the inducing points, and not only their number."""

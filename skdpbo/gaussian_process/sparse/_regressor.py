@@ -1,7 +1,6 @@
 """Sparse Gaussian process regression that protects every training record."""
 
 import math
-import warnings
 from functools import partial
 
 from skdpbo._parameters import DEFAULT_BOUNDS, check_bounds, half_widths, positive_values
@@ -61,10 +60,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
         for each feature. Records outside are not clipped; they only have small features. None:
-        those of the public rows, or none with given inducing points; otherwise released, as with
-        "private": at most a few times as wide as nearly all records are (of few, between powers of
-        two, or (-3, 3) with a `DefaultBoundsWarning`). `X_bounds` and `y_bounds` together take 10 %
-        of the squared budget.
+        those of the public rows, or none with given inducing points; otherwise, as with "private",
+        released: a few times as wide as the records (of few, powers of two, or (-3, 3) with a
+        `DefaultBoundsWarning`), for 10 % of the squared budget, with `y_bounds`.
     y_bounds : tuple (low, high) or "private", default=None
         Public range of the targets, in their units; numbers, or vectors with one value for each
         target. Targets outside are clipped. None, "private": as for `X_bounds`. With the default
@@ -270,8 +268,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         X, planned, source = self._opened(guarantee, first, X, y, groups=groups)
         found, unseen = self._released_bounds(names, X, planned[0], mu_bounds, source)
         if found:
-            with warnings.catch_warnings(action="ignore"):  # given before
-                planned = check(self._bounds(found), X, planned[0])
+            planned = check(self._bounds(found), X, planned[0])
         y, box, scale, family, Z, build, half_width, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
         if mu_mean is not None:
@@ -293,6 +290,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         self._close(n_units(X), guarantee)  # before warnings, which may be errors
+        if found:
+            self._warn_of_units(family.kernels, Z, half_width)
         warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=shown.wide)
         return self
 
@@ -311,11 +310,16 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         else:
             box = check_bounds(bounds["y_bounds"], q, "y_bounds")
         half_width = half_widths(box, "y_bounds")
-        reach = half_width / (16 if self.signal_variance == "released" else 1)  # factors to 2^8
-        family = self._checked_kernels(Z, default_family(Z, half_width), reach)
+        family = self._checked_kernels(Z, default_family(Z, half_width))
+        if not self._private_bounds(bool(public)):  # else where these are released
+            self._warn_of_units(family.kernels, Z, half_width)
         build = partial(self._method, Z=Z, half_width=half_width)
         build(family, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
         return y, box, scale, family, Z, build, half_width, given, public
+
+    def _warn_of_units(self, kernels, Z, half_width=None):
+        factor = 16 if self.signal_variance == "released" else 1  # to 2^8 of the variance
+        super()._warn_of_units(kernels, Z, half_width / factor)
 
     @property
     def _mechanism(self):

@@ -16,6 +16,7 @@ from _support.internals import share_in_reach
 from _support.planted import original, plant, put
 from skdpbo.exceptions import (
     DefaultBoundsWarning,
+    KernelUnitsWarning,
     SeededNoiseWarning,
     SkdpboWarning,
     UnreachedRowsWarning,
@@ -85,6 +86,22 @@ def test_bounds_that_are_known_are_not_released(given, monkeypatch):
     assert asked == (["y"] if given == "points" else [])
     assert not hasattr(gp, "X_bounds_")
     assert hasattr(gp, "y_bounds_") == (given == "points")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scale", "told"),
+    [
+        (RBF(1.0), 1.0, False),
+        (RBF(1.0), 1000.0, True),  # hardly any record counts
+        (1e-12 * RBF(1e-6), 1e-6, False),  # far from the units of the default bounds
+    ],
+)
+def test_units_of_a_kernel_are_compared_with_released_bounds(kernel, scale, told):
+    rng = np.random.default_rng(0)
+    rows = scale * rng.uniform(1, 4, (2000, 1))
+    given = warnings_of(rows, scale * np.sin(rows[:, 0] / scale), kernel=kernel, epsilon=3.0)
+    assert (KernelUnitsWarning in given) == told
+    assert DefaultBoundsWarning not in given
 
 
 def test_columns_far_from_zero_have_narrow_ranges():
