@@ -102,6 +102,13 @@ def test_range_is_that_of_the_powers_of_two(low, high, expected):
     assert np.all(scaler.transform([[low], [high]]) >= 0)
 
 
+def test_a_range_far_from_zero_is_at_most_that_of_the_powers_of_two():
+    scaler = fitted(DPMinMaxScaler(epsilon=5.0), RNG.uniform(-0.3, -0.1, (20000, 1)))
+    assert -0.5 < scaler.data_min_[0] <= -0.3
+    assert -0.1 <= scaler.data_max_[0] <= -0.0625
+    assert np.all(scaler.transform([[-0.3], [-0.1]]) >= 0)
+
+
 def test_public_range_reads_nothing():
     scaler = fitted(DPMinMaxScaler(X_bounds=(0, 4)), np.array([[1.0], [2.0]]))
     np.testing.assert_array_equal(scaler.transform([[1.0], [8.0]]), [[0.25], [1.0]])
@@ -130,18 +137,24 @@ def test_replaced_record_moves_the_counts_by_their_sensitivity(edges):
 
 
 FAR = {
-    "years": lambda n: RNG.integers(1990, 2021, n),
-    "kelvin": lambda n: RNG.normal(290, 8, n),
-    "pascal": lambda n: RNG.normal(101_325, 800, n),
-    "around a power of two": lambda n: RNG.normal(512, 10, n),
-    "degrees west": lambda n: RNG.normal(-73.97, 0.4, n),
+    "years": lambda rng, n: rng.integers(1990, 2021, n),
+    "kelvin": lambda rng, n: rng.normal(290, 8, n),
+    "pascal": lambda rng, n: rng.normal(101_325, 800, n),
+    "around a power of two": lambda rng, n: rng.normal(512, 10, n),
+    "degrees west": lambda rng, n: rng.normal(-73.97, 0.4, n),
 }
+
+
+def far_columns(kinds=FAR, n_rows=5000):
+    """Return a table; the same in every process, whichever tests ran before."""
+    rng = np.random.default_rng(7)
+    return np.stack([kinds[kind](rng, n_rows) for kind in kinds], axis=1)
 
 
 # Seeded: no chance.
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_ranges_far_from_zero_are_narrow_and_hold_the_records(epsilon):
-    X = np.stack([values(5000) for values in FAR.values()], axis=1)
+    X = far_columns()
     scaler = fitted(DPMinMaxScaler(epsilon=epsilon), X)
     low, high = np.quantile(X, [0.01, 0.99], axis=0)
     assert np.all(scaler.data_min_ <= low)
@@ -152,7 +165,7 @@ def test_ranges_far_from_zero_are_narrow_and_hold_the_records(epsilon):
 
 def test_few_bins_that_stand_out_by_chance_are_no_range(monkeypatch):
     """Of 600 normal values each of many bins is near the threshold. Seeded: no chance."""
-    X = RNG.normal(size=(600, 30))
+    X = np.random.default_rng(9).normal(size=(600, 30))
     scaler = fitted(DPMinMaxScaler(epsilon=1.5), X)
     inside = (scaler.data_min_ <= X) & (scaler.data_max_ >= X)
     assert inside.mean(axis=0).min() > 0.8
@@ -163,7 +176,8 @@ def test_few_bins_that_stand_out_by_chance_are_no_range(monkeypatch):
 
 
 def test_what_fills_its_range_or_holds_zero_is_not_narrowed():
-    X = np.stack([RNG.uniform(200, 1000, 5000), RNG.normal(0, 3, 5000)], axis=1)
+    rng = np.random.default_rng(10)
+    X = np.stack([rng.uniform(200, 1000, 5000), rng.normal(0, 3, 5000)], axis=1)
     scaler = fitted(DPMinMaxScaler(epsilon=5.0), X)
     np.testing.assert_array_equal(scaler.data_min_, [128, -16])
     np.testing.assert_array_equal(scaler.data_max_, [1024, 16])
@@ -186,8 +200,8 @@ def test_releases_of_ranges_share_the_budget(n_rows, epsilon, kinds, n_releases,
 
     release_counts = original("column ranges: release_counts")
     put(monkeypatch, "column ranges: release_counts", heard)
-    columns = FAR | {"near zero": lambda n: RNG.normal(size=n)}
-    X = np.stack([columns[kind](n_rows) for kind in kinds], axis=1)
+    columns = FAR | {"near zero": lambda rng, n: rng.normal(size=n)}
+    X = far_columns({kind: columns[kind] for kind in kinds}, n_rows)
     scaler = fitted(DPMinMaxScaler(epsilon=epsilon), X)
     assert len(spent) == n_releases
     used = math.sqrt(sum(mu**2 for mu in spent)) / scaler.privacy_.mu
@@ -233,8 +247,8 @@ def test_missing_bounds_warn_and_values_that_are_no_numbers_are_refused():
 
 
 def test_missing_values_are_counted_nowhere_and_stay_missing():
-    X = np.stack([values(5000) for values in FAR.values()], axis=1)
-    X[RNG.random(X.shape) < 0.4] = np.nan
+    X = far_columns()
+    X[np.random.default_rng(8).random(X.shape) < 0.4] = np.nan
     X[:, 3] = np.nan  # of all records
     scaler = fitted(DPMinMaxScaler(epsilon=10.0), X)
     assert scaler.data_range_[3] == 6  # no bin stands out

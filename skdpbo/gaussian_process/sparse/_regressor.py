@@ -268,7 +268,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         X, planned, source = self._opened(guarantee, first, X, y, groups=groups)
         found, unseen = self._released_bounds(names, X, planned[0], mu_bounds, source)
         if found:
-            planned = check(self._bounds(found), X, planned[0])
+            planned = self._planned_again(check, found, X, planned[0])
         y, box, scale, family, Z, build, half_width, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
         if mu_mean is not None:

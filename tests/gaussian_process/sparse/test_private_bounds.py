@@ -104,6 +104,20 @@ def test_units_of_a_kernel_are_compared_with_released_bounds(kernel, scale, told
     assert DefaultBoundsWarning not in given
 
 
+def test_what_warns_in_released_bounds_alone_does_not_end_the_fit(monkeypatch):
+    design = original("sparse process: inducing_design")
+
+    def warning(points, box, n_features):
+        if box[1][0] != 3:  # not those that stand there until they are released
+            warnings.warn("of a kernel, say", RuntimeWarning, stacklevel=2)
+        return design(points, box, n_features)
+
+    put(monkeypatch, "sparse process: inducing_design", warning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert fitted().X_bounds_[1][0] == 128
+
+
 def test_columns_far_from_zero_have_narrow_ranges():
     """With powers of two alone the error is 3.7 of 7.0."""
     rng = np.random.default_rng(0)
