@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 
 from skdpbo._column_moments import release_counts
-from skdpbo._parameters import DEFAULT_BOUNDS
+from skdpbo._parameters import DEFAULT_BOUNDS, warn_caller
 from skdpbo._record_groups import n_units, record_sizes, shared_counts
 from skdpbo._row_blocks import row_blocks
+from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.mechanisms import split_budget
 
 _LOWEST, _HIGHEST = -20, 40  # exponents of the bins
@@ -54,6 +55,25 @@ def counts_sensitivity(n_histograms):
     In each of them at most one count falls by 1 and one grows by 1: sqrt(2 h), rounded up.
     """
     return math.nextafter(math.sqrt(2 * n_histograms), math.inf)
+
+
+def may_show_ranges(n_records, n_columns, mu):
+    """Whether the bins can stand out of the noise: if all records are in one. A public rule."""
+    sigma = counts_sensitivity(n_columns) / mu
+    return n_records > _largest_of_empty_bins(sigma, n_columns * (len(_EDGES) - 1))
+
+
+def warn_of_no_range(estimator, names, n_rows=None):
+    """Warn of bounds that the counts, or so few rows at its epsilon, do not show."""
+    reason = "some released counts show no range"
+    if n_rows is not None:
+        reason = f"{n_rows} rows can show no range at this epsilon"
+    for name in names:
+        warn_caller(
+            f"{name} of {type(estimator).__name__}: {reason}; (-3, 3) is used, whatever the units "
+            "are. Give public bounds, a larger epsilon or more rows.",
+            DefaultBoundsWarning,
+        )
 
 
 def released_ranges(table, mu, source, name="X", *, missing=False):
@@ -111,8 +131,7 @@ def _released_counts(table, source, name, check, columns, edges, mu):
 
 def _powers_that_stand_out(noisy, sigma, n_records):
     """Return the ends of each column, and whether most values are between. Post-processing."""
-    # P(noise > t) <= exp(-t^2 / (2 sigma^2)): 10^-3 empty bins are expected above it.
-    full = noisy > sigma * math.sqrt(2 * math.log(noisy.size / _FALSE_BINS))
+    full = noisy > _largest_of_empty_bins(sigma, noisy.size)
     first = np.argmax(full, axis=1)
     last = full.shape[1] - np.argmax(full[:, ::-1], axis=1)
     found = full.any(axis=1)
@@ -126,6 +145,12 @@ def _powers_that_stand_out(noisy, sigma, n_records):
     high = np.where((high < 0) & (high > low / 8) | (high == 2.0**_LOWEST), 0.0, high)
     # Both ends are zero for a column of zeros: any width will do.
     return low, np.where(low < high, high, 1.0), found
+
+
+def _largest_of_empty_bins(sigma, n_bins):
+    """Return what the noisy counts of 10^-3 of these bins, if all were empty, are above."""
+    # P(noise > t) <= exp(-t^2 / (2 sigma^2)).
+    return sigma * math.sqrt(2 * math.log(n_bins / _FALSE_BINS))
 
 
 def _n_present(counts, sigma, n_records):

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from skdpbo._column_ranges import released_ranges
-from skdpbo._parameters import check_bounds
+from skdpbo._column_ranges import may_show_ranges, released_ranges, warn_of_no_range
+from skdpbo._parameters import DEFAULT_BOUNDS, check_bounds
 from skdpbo.preprocessing._private_transformer import PrivateScaler
+from skdpbo.privacy import mu_from_epsilon
 
 
 class DPMinMaxScaler(PrivateScaler):
@@ -51,7 +52,7 @@ class DPMinMaxScaler(PrivateScaler):
     Notes
     -----
     A column in which the bins that stand out hold less than half of the values gets the range (-3,
-    3).
+    3), with a `DefaultBoundsWarning`; where so few rows can show no range, before the charge.
 
     A missing value (NaN) is counted nowhere and stays one: a `DPSimpleImputer` with ``X_bounds=(0,
     1)`` after the scaler fills it, so that neither needs bounds in the units of X. An infinite one
@@ -105,10 +106,11 @@ class DPMinMaxScaler(PrivateScaler):
         return np.clip(scaled, 0.0, 1.0) if self.clip else scaled
 
     def _check_public(self, table):
-        if self.X_bounds is None:
-            return None
-        # No default: without bounds the range is released.
-        return check_bounds(self.X_bounds, table.shape[1], "X_bounds")
+        if self.X_bounds is not None:
+            return check_bounds(self.X_bounds, table.shape[1], "X_bounds")
+        if not self._may_show_ranges(table.shape[0]):
+            warn_of_no_range(self, ["X_bounds"], table.shape[0])
+        return None  # the range is released
 
     def _release(self, table, bounds, mu, source):
         if bounds is None:
@@ -117,6 +119,18 @@ class DPMinMaxScaler(PrivateScaler):
         self.data_range_ = self.data_max_ - self.data_min_
         # Never by 0: `check_bounds` asks for a width, and released ranges have one.
         self.scale_ = 1 / self.data_range_
+
+    def _may_show_ranges(self, n_rows):
+        mu = mu_from_epsilon(self.epsilon, self.delta)
+        return may_show_ranges(n_rows, self.n_features_in_, mu)
+
+    def _close(self, n_records, *args):
+        super()._close(n_records, *args)
+        # No released range has these ends.
+        unseen = (self.data_min_ == DEFAULT_BOUNDS[0]) & (self.data_max_ == DEFAULT_BOUNDS[1])
+        if self.X_bounds is None and unseen.any() and self._may_show_ranges(n_records):
+            warn_of_no_range(self, ["X_bounds"])
+        return self
 
     def _shift(self):
         return self.data_min_, self.data_range_

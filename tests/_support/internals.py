@@ -15,7 +15,9 @@ HOMES = {
         "at_one_end hidden_columns histogram_sensitivity is_box_wide moment_blocks "
         "nearest_counts norm_counts norm_edges release_moments release_radius"
     ),
-    "_column_ranges": "column_counts counts_sensitivity narrowest_run",
+    "_column_ranges": (
+        "column_counts counts_sensitivity may_show_ranges narrowest_run released_ranges"
+    ),
     "_exact_gram": "exact_chunk lattice_radius rows_on_lattice shorten_rows streamed_sums",
     "_gram_release": (
         "NoisyMoments SQUARED_NORM WhitenedRelease lifted release_gram second_moment_sensitivity"

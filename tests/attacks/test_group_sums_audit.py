@@ -29,7 +29,10 @@ from skdpbo.preprocessing import (
 from skdpbo.privacy import PrivacyLedger
 
 # So few groups show no category.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning"),
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning"),
+]
 N_GROUPS, BOX = 60, {"X_bounds": (-1, 1)}
 CLASSES = {"classes": [0, 1], **BOX}
 RNG = np.random.default_rng(5)

@@ -39,7 +39,7 @@ ESTIMATORS = [
     DPRidge(**BOTH),
     DPLogisticRegression(**BOX, classes=[0, 1]),
     DPStandardScaler(**BOX),
-    DPMinMaxScaler(),
+    DPMinMaxScaler(epsilon=100.0),
     DPSimpleImputer(**BOX),
     DPOneHotEncoder(),
     DPSparseGPRegressor(**GP, **BOTH),

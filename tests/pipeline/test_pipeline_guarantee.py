@@ -306,7 +306,7 @@ def test_public_step_takes_no_share_of_a_search(step):
 def test_private_steps_do_not_warn_of_huge_values():
     """A sum of such values, by which scikit-learn looks for infinity, is no number."""
     box = {"X_bounds": (-1, 1)}
-    steps = DPSimpleImputer(**box), DPStandardScaler(**box), DPMinMaxScaler()
+    steps = DPSimpleImputer(**box), DPStandardScaler(**box), DPMinMaxScaler(epsilon=50.0)
     X = np.zeros((20, 32))
     X[3] = np.tile(np.repeat([1e308, -1e308], 4), 4)
     pipeline = make_pipeline(*steps, DPRidge(**box, y_bounds=(-1, 1)))

@@ -166,11 +166,13 @@ def test_ranges_far_from_zero_are_narrow_and_hold_the_records(epsilon):
 def test_few_bins_that_stand_out_by_chance_are_no_range(monkeypatch):
     """Of 600 normal values each of many bins is near the threshold. Seeded: no chance."""
     X = np.random.default_rng(9).normal(size=(600, 30))
-    scaler = fitted(DPMinMaxScaler(epsilon=1.5), X)
+    with pytest.warns(DefaultBoundsWarning, match="some released counts"):
+        scaler = fitted(DPMinMaxScaler(epsilon=1.5), X)
     inside = (scaler.data_min_ <= X) & (scaler.data_max_ >= X)
     assert inside.mean(axis=0).min() > 0.8
     put(monkeypatch, "column ranges: _MOST", 0.0)
-    scaler = fitted(DPMinMaxScaler(epsilon=1.5), X)
+    with pytest.warns(DefaultBoundsWarning, match="some released counts"):
+        scaler = fitted(DPMinMaxScaler(epsilon=1.5), X)
     inside = (scaler.data_min_ <= X) & (scaler.data_max_ >= X)
     assert inside.mean(axis=0).min() < 0.2
 
@@ -250,7 +252,8 @@ def test_missing_values_are_counted_nowhere_and_stay_missing():
     X = far_columns()
     X[np.random.default_rng(8).random(X.shape) < 0.4] = np.nan
     X[:, 3] = np.nan  # of all records
-    scaler = fitted(DPMinMaxScaler(epsilon=10.0), X)
+    with pytest.warns(DefaultBoundsWarning, match="some released counts"):
+        scaler = fitted(DPMinMaxScaler(epsilon=10.0), X)
     assert scaler.data_range_[3] == 6  # no bin stands out
     low, high = np.nanquantile(np.delete(X, 3, axis=1), [0.01, 0.99], axis=0)
     assert np.all(np.delete(scaler.data_min_, 3) <= low)
@@ -266,7 +269,8 @@ def test_missing_values_are_counted_nowhere_and_stay_missing():
 @pytest.mark.slow
 def test_many_columns_are_released():
     X = np.zeros((2, 9000))
-    assert DPMinMaxScaler().fit(X).scale_.shape == (9000,)
+    with pytest.warns(DefaultBoundsWarning, match="2 rows can show no range"):
+        assert DPMinMaxScaler().fit(X).scale_.shape == (9000,)
 
 
 @pytest.mark.parametrize(
@@ -276,3 +280,24 @@ def test_bad_parameters_are_named_also_where_nothing_is_spent(name, value):
     scaler = DPMinMaxScaler(**({"X_bounds": (0, 1)} | {name: value}))
     with pytest.raises((TypeError, ValueError), match=name):
         scaler.fit(np.zeros((9, 1)))
+
+
+def test_ranges_that_are_not_shown_are_told():
+    rng = np.random.default_rng(0)
+    few, wide = rng.normal(size=(20, 2)), rng.normal(size=(1000, 2))
+    wide[:, 1] = 2.0 ** rng.integers(-19, 39, 1000)  # of many powers of two, none has half
+    with PrivacyLedger(epsilon=4.0, delta=1e-3) as ledger:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DefaultBoundsWarning)
+            with pytest.raises(DefaultBoundsWarning, match="20 rows can show no range"):
+                DPMinMaxScaler().fit(few)
+            assert not ledger.entries
+            scaler = DPMinMaxScaler().fit(wide[:, :1])
+            with pytest.raises(DefaultBoundsWarning, match="some released counts"):
+                scaler.fit(wide)
+        assert len(ledger.entries) == 2
+        with pytest.warns(DefaultBoundsWarning) as caught:
+            DPMinMaxScaler().fit(few)
+    assert sum(w.category is DefaultBoundsWarning for w in caught) == 1
+    assert scaler.data_min_[1] == -3
+    assert scaler.n_records_ == 1000

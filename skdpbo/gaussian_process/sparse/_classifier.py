@@ -12,6 +12,7 @@ from skdpbo._class_labels import (
     label_positions,
     occurring_classes,
 )
+from skdpbo._column_ranges import warn_of_no_range
 from skdpbo._record_groups import n_units, placed
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
@@ -63,10 +64,12 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
         Probability that epsilon may fail, in (0, 1).
-    X_bounds : tuple (low, high), default=None
+    X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
-        for each feature. Records outside are not clipped; they only have small features. None:
-        (-3, 3), with a `DefaultBoundsWarning` where the box is needed.
+        for each feature. Records outside are not clipped; they only have small features. None: none
+        with given inducing points; otherwise, as with "private", released: a few times as wide as
+        the records (of few, powers of two), for 10 % of the squared budget; of too few (-3, 3),
+        with a `DefaultBoundsWarning`.
     n_jobs : int, default=None
         Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
     chunk_size : int, default=1024
@@ -82,15 +85,17 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     classes_ : ndarray of shape (n_classes,)
         Public.
     kernels_ : list of sklearn kernels
-        Those in use. Public.
+        Those in use. Public; released where the box of `inducing_points_` is.
     kernel_probabilities_ : ndarray of shape (n_kernels,)
         Posterior probabilities of `kernels_`. Released.
     log_evidence_ : ndarray of shape (n_kernels,)
         Log density of the released sums under each kernel, up to a common constant. Released.
     kernel_ : sklearn kernel
         The likeliest. Released.
+    X_bounds_ : tuple (low, high) of ndarray
+        Where they were released.
     inducing_points_ : ndarray of shape (n_inducing, n_features)
-        Public.
+        Public; released where their box is.
     noise_variance_ : float
         Mean squared distance of a code's coordinate from the process, estimated. Released.
     reliability_ : float
@@ -196,13 +201,17 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
         check = partial(self._planned, guarantee.mu)
-        X, (Z, family, build), source = self._opened(guarantee, check, X, groups=groups)
+        X, planned, source = self._opened(guarantee, partial(check, {}), X, groups=groups)
 
         # From here on records are read, after the charge. Labels become positions among public
         # classes; codes, not positions, go into the sum, so that no class is nearer to another.
         labels = checked_labels(y, classes)
         if classes is None:
             classes = occurring_classes(labels, type(self).__name__)
+        found, unseen = self._released_bounds(planned[0], None, X, source)
+        if found:
+            planned = self._planned_again(check, found, X)
+        _, Z, family, build = planned
         # docs/theory/sparse_gp_classifier.md, The release.
         codes = label_codes(len(classes))
         n_coordinates = codes.shape[1]
@@ -220,7 +229,11 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         self.reliability_ = reliability(self._predictor, support, records)
         self.offsets_ = self._offsets(support, records, codes[:-1], n_units(X))
         self.classes_ = classes
-        return self._close(n_units(X), guarantee)
+        self._close(n_units(X), guarantee)  # before warnings, which may be errors
+        if found:
+            self._warn_of_units(family.kernels, Z)
+        warn_of_no_range(self, unseen)
+        return self
 
     def _offsets(self, support, records, codes, n_records):
         """Return offsets that bring mean probabilities near the released shares of the classes."""
@@ -234,16 +247,21 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         noise = _NOISE_OF_SHARES / self.reliability_**2
         return class_offsets(mean / self.reliability_, weights, *how, noise)
 
-    def _planned(self, mu, X):
+    @property
+    def _mechanism(self):
+        return self._with_ranges(super()._mechanism)
+
+    def _planned(self, mu, found, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
-        Z = self._inducing_points(X.shape[1], self.X_bounds)
+        budgets = self._budgets(mu, X.shape[0], {"X_bounds": X.shape[1]}, found)
+        Z = self._inducing_points(X.shape[1], found)
         family = self._checked_kernels(Z, label_family(Z))
-        self._warn_of_units(family.kernels, Z)
         # By design they lose at epsilon .1 (docs/benchmarks/rejected_ideas.md).
         shares = "fixed" if self.kernel is None else "equal"
-        build = partial(WhitenedMethod, family, Z, mu=mu, shares=shares)
+        build = partial(WhitenedMethod, family, Z, mu=budgets.moments, shares=shares)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
-        return Z, family, build
+        self._warn_of_plan(budgets, X.shape[0], family.kernels, Z)
+        return budgets, Z, family, build
 
     def predict_proba(self, X):
         """Probabilities of the classes.

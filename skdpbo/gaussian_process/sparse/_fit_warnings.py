@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from skdpbo._column_moments import at_one_end
+from skdpbo._column_ranges import warn_of_no_range
 from skdpbo._gram_release import SQUARED_NORM, NoisyMoments
 from skdpbo._parameters import warn_caller, warn_of_ends
 from skdpbo.exceptions import (
-    DefaultBoundsWarning,
     KernelUnitsWarning,
     UnreachedRowsWarning,
     WideBoundsWarning,
@@ -90,12 +90,7 @@ def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):
     wide : bool
         Whether the box is far wider than the records.
     """
-    for name in unseen:
-        warn_caller(
-            f"{name}: the released counts show no range of some columns; (-3, 3) is used, and "
-            "values beyond it are clipped. Give public bounds, a larger epsilon or more rows.",
-            DefaultBoundsWarning,
-        )
+    warn_of_no_range(gp, unseen)
     if not isinstance(released, NoisyMoments):  # the published release shows less
         return
     share, sd = _share_in_reach(method, released)

@@ -10,15 +10,16 @@ Su 2022, Corollary 3.3).
 import math
 import numbers
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from skdpbo._column_ranges import released_ranges
+from skdpbo._column_ranges import may_show_ranges, released_ranges, warn_of_no_range
 from skdpbo._exact_gram import products, streamed_sums
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
-from skdpbo._parameters import bounds_or_default
+from skdpbo._parameters import DEFAULT_BOUNDS, check_bounds
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
@@ -47,6 +48,16 @@ _SHARE_OF_BOUNDS = 0.1
 # of the half-width at epsilon 1.
 _SHARE_OF_MEAN = 0.05
 _NEGLIGIBLE = 1e-9  # probability of a kernel that predictions leave out
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Parts of the budget of a fit, whose squares add up to its square. Public."""
+
+    moments: float  # and of what shows kernels and columns before them
+    bounds: float | None
+    mean: float | None
+    names: list[str]  # of bounds that are not given; released where there is a budget
 
 
 class PrivateProcess(GaussianEstimator):
@@ -93,6 +104,12 @@ class PrivateProcess(GaussianEstimator):
         if self.kernel is not None:
             warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
 
+    def _warn_of_plan(self, budgets, n_rows, kernels, Z, half_width=None):
+        """Warn before the charge, unless bounds are released first."""
+        if budgets.bounds is None:
+            warn_of_no_range(self, budgets.names, n_rows)
+            self._warn_of_units(kernels, Z, half_width)
+
     def _points_are_given(self):
         """Whether the user gave the inducing points, and not only their number."""
         points = self.inducing_points
@@ -101,7 +118,8 @@ class PrivateProcess(GaussianEstimator):
     def _private_bounds(self, of_public=False):
         """Return the names of the bounds to be released: "private", or neither given nor known."""
         known = {"X_bounds": of_public or self._points_are_given(), "y_bounds": of_public}
-        given = {name: getattr(self, name) for name in known}
+        # A classifier has no bounds of targets.
+        given = {name: getattr(self, name) for name in known if hasattr(self, name)}
         return [
             name
             for name, bounds in given.items()
@@ -115,18 +133,30 @@ class PrivateProcess(GaussianEstimator):
                 ", of up to 100 columns first where records and targets are and which of 2 or more "
                 "matter"
             )
-        if self._private_bounds():
-            mechanism += ", ranges from noisy histograms"
-            if not self._private_bounds(of_public=True):
-                mechanism += " where no public rows give them"
+        mechanism = self._with_ranges(mechanism)
+        if self._private_bounds() and not self._private_bounds(of_public=True):
+            mechanism += " where no public rows give them"
         if self.prior_mean == "private":
             mechanism += " and a private mean of the targets"
         return mechanism
 
-    def _budgets(self, mu, of_public):
-        """Check and name the bounds to be released; split mu between moments, these and the mean.
+    def _with_ranges(self, mechanism):
+        return mechanism + ", ranges from noisy histograms" * bool(self._private_bounds())
 
-        Shares of mu^2, so that the releases composed are mu-GDP; None where there is none.
+    def _budgets(self, mu, n_rows, n_columns, found, of_public=False):
+        """Check and name the bounds that are not given; split mu.
+
+        Parameters
+        ----------
+        mu : float
+        n_rows : int
+            Number of records, or with groups a larger one.
+        n_columns : dict of str -> int
+            Of the table of each bounds.
+        found : dict
+            Bounds that have been released, of a second plan.
+        of_public : bool, default=False
+            Whether public rows give bounds.
         """
         names = self._private_bounds(of_public)
         if "X_bounds" in names and self._points_are_given():
@@ -134,24 +164,29 @@ class PrivateProcess(GaussianEstimator):
         for name in names:
             if getattr(self, name) is not None:
                 check_choice(getattr(self, name), name, ("private",))
-        # docs/theory/sparse_gp.md, Bounds from the records.
-        mu, mu_bounds = split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
-        if self.prior_mean == "none":
-            return mu, mu_bounds, None, names
-        mu, mu_mean = split_budget(mu, _SHARE_OF_MEAN)
-        return mu, mu_bounds, mu_mean, names
+        mu_bounds = mu_mean = None
+        if names:  # docs/theory/sparse_gp.md, Bounds from the records
+            rest, part = split_budget(mu, _SHARE_OF_BOUNDS)
+            # Those found are paid for; with groups the number of placed rows would be protected.
+            if found or may_show_ranges(n_rows, sum(n_columns[name] for name in names), part):
+                mu, mu_bounds = rest, part
+        if getattr(self, "prior_mean", None) == "private":  # of a regressor
+            mu, mu_mean = split_budget(mu, _SHARE_OF_MEAN)
+        return Budgets(mu, mu_bounds, mu_mean, names)
 
-    def _bounds(self, found):
-        """Return the bounds: given or `found`."""
-        return {"X_bounds": self.X_bounds, "y_bounds": self.y_bounds, **found}
+    def _bounds(self, name, found, of_public=False):
+        """Return bounds: found, given, or what stands there until they are released."""
+        if name not in found and name in self._private_bounds(of_public):
+            return DEFAULT_BOUNDS
+        return found.get(name, getattr(self, name))
 
-    def _planned_again(self, check, found, X, y):
+    def _planned_again(self, check, *found_and_tables):
         """Return the plan in released bounds; a warning that is an error would cost the budget."""
         with warnings.catch_warnings(action="ignore"):
-            return check(self._bounds(found), X, y)
+            return check(*found_and_tables)
 
-    def _released_bounds(self, names, X, y, mu, source):
-        """Protected X, y: release the ranges of the columns of these bounds.
+    def _released_bounds(self, budgets, y, X, source):
+        """Protected X, y: release the ranges of the columns of these bounds; no y of a classifier.
 
         Returns
         -------
@@ -159,16 +194,18 @@ class PrivateProcess(GaussianEstimator):
         unseen : list of str
             Bounds of which some column shows no range.
         """
-        y = y if y.ndim == 2 else y[:, None]
-        # With groups the codes of the rows travel with X; y needs the same ones.
-        codes = record_codes(X)
-        tables = {"X_bounds": X, "y_bounds": y if codes is None else PlacedRows(y, codes)}
+        tables, names = {"X_bounds": X}, budgets.names if budgets.bounds else []
+        if y is not None:
+            tables["y_bounds"] = y = y if y.ndim == 2 else y[:, None]
+            # With groups the codes of the rows travel with X; y needs the same ones.
+            if (codes := record_codes(X)) is not None:
+                tables["y_bounds"] = PlacedRows(y, codes)
         for name in tables:  # of an earlier fit
             vars(self).pop(f"{name}_", None)
-        parts, unseen = [mu], []
+        parts, unseen = [budgets.bounds], []
         if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
-            parts = split_budget(mu, y.shape[1] / (X.shape[1] + y.shape[1]))
-        # Without private bounds there is no name for the one part, a budget of None.
+            parts = split_budget(budgets.bounds, y.shape[1] / (X.shape[1] + y.shape[1]))
+        # Without a budget there is no name for the one part.
         for name, part in zip(names, parts, strict=False):
             bounds, found = released_ranges(tables[name], part, source, name[0])
             setattr(self, f"{name}_", bounds)
@@ -176,12 +213,11 @@ class PrivateProcess(GaussianEstimator):
                 unseen.append(name)
         return {name: getattr(self, f"{name}_") for name in names}, unseen
 
-    def _inducing_points(self, n_features, bounds, default=None):
+    def _inducing_points(self, n_features, found, of_public=None):
         box = None
-        # Given points need no box, and no warning that there is none.
-        if not self._points_are_given():
-            given = default if bounds is None else bounds
-            box = bounds_or_default(given, n_features, "X_bounds", self)
+        if not self._points_are_given():  # which need none
+            bounds = self._bounds("X_bounds", found, of_public is not None)
+            box = check_bounds(of_public if bounds is None else bounds, n_features, "X_bounds")
         return inducing_design(self.inducing_points, box, n_features)
 
     def _release(self, method, rows, X, targets, source):

@@ -3,7 +3,7 @@
 import math
 from functools import partial
 
-from skdpbo._parameters import DEFAULT_BOUNDS, check_bounds, half_widths, positive_values
+from skdpbo._parameters import check_bounds, half_widths, positive_values
 from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
@@ -60,9 +60,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
         for each feature. Records outside are not clipped; they only have small features. None:
-        those of the public rows, or none with given inducing points; otherwise, as with "private",
-        released: a few times as wide as the records (of few, powers of two, or (-3, 3) with a
-        `DefaultBoundsWarning`), for 10 % of the squared budget, with `y_bounds`.
+        those of public rows, or none with given inducing points; otherwise, as with "private",
+        released: a few times as wide as the records (of few, powers of two), for 10 % of the
+        squared budget, with `y_bounds`; of too few (-3, 3), with a `DefaultBoundsWarning`.
     y_bounds : tuple (low, high) or "private", default=None
         Public range of the targets, in their units; numbers, or vectors with one value for each
         target. Targets outside are clipped. None, "private": as for `X_bounds`. With the default
@@ -130,7 +130,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     elbo_ : float or ndarray of shape (n_targets,)
         Titsias' bound on the log evidence; only with ``release="whitened"``. Released.
     X_bounds_, y_bounds_ : tuple (low, high) of ndarray
-        Those that were not given, without public rows. Released.
+        Those that were released.
     base_ : regressor
         Fitted to the public rows; only with public rows, as the next two. Public.
     residual_bound_ : float or ndarray of shape (n_targets,)
@@ -261,27 +261,26 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check_choices(self)
         self._check_pass()
         guarantee = self._with_public(self._guarantee_of_fit(groups), X, y, X_public, y_public)
-        mu, mu_bounds, mu_mean, names = self._budgets(guarantee.mu, X_public is not None)
-        check = partial(self._planned, mu, X_public, y_public)
-        first = partial(check, self._bounds(dict.fromkeys(names, DEFAULT_BOUNDS)))
+        check = partial(self._planned, guarantee.mu, X_public, y_public)
         # Charged between the checks, which see shapes and types, and the first protected value.
-        X, planned, source = self._opened(guarantee, first, X, y, groups=groups)
-        found, unseen = self._released_bounds(names, X, planned[0], mu_bounds, source)
+        X, planned, source = self._opened(guarantee, partial(check, {}), X, y, groups=groups)
+        found, unseen = self._released_bounds(*planned[:2], X, source)
         if found:
-            planned = self._planned_again(check, found, X, planned[0])
-        y, box, scale, family, Z, build, half_width, noise_variance, public = planned
+            planned = self._planned_again(check, found, X, planned[1])
+        budgets, y, box, scale, family, Z, build, half_width, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
-        if mu_mean is not None:
+        if budgets.mean is not None:
             centre = private_prior_mean(
-                targets, *box, mu=mu_mean, scale=scale, source=source, groups=record_codes(X)
+                targets, *box, mu=budgets.mean, scale=scale, source=source, groups=record_codes(X)
             )
 
         def passed(method, centre=centre):
             rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
             return self._release(method, rows, X, placed(X, targets), source)
 
-        shown = self._shown(Shown(family, Z, mu, half_width), n_units(X), passed, public)
-        sizes = {"mu": shown.mu, "half_width": shown.half_width, "n_records": n_units(X)}
+        n = n_units(X)
+        shown = self._shown(Shown(family, Z, budgets.moments, half_width), n, passed, public)
+        sizes = {"mu": shown.mu, "half_width": shown.half_width, "n_records": n}
         method = build(shown.family, Z=shown.Z, **sizes)
         centre = centre + shown.shift
         released = passed(method, centre)
@@ -289,33 +288,34 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self._publish(shown, method.features, centre, fits, single_target=y.ndim == 1)
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
-        self._close(n_units(X), guarantee)  # before warnings, which may be errors
+        self._close(n, guarantee)  # before warnings, which may be errors
         if found:
             self._warn_of_units(family.kernels, Z, half_width)
         warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=shown.wide)
         return self
 
-    def _planned(self, mu, X_public, y_public, bounds, X, y):
+    def _planned(self, mu, X_public, y_public, found, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         y = self._checked_targets(y)
-        q = math.prod(y.shape[1:])
+        sizes = {"X_bounds": X.shape[1], "y_bounds": (q := math.prod(y.shape[1:]))}
+        budgets = self._budgets(mu, X.shape[0], sizes, found, X_public is not None)
         estimated = isinstance(self.noise_variance, str)
         given = None if estimated else positive_values(self.noise_variance, q, "noise_variance")
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
         public, default_box = self._fitted_public(X_public, y_public, y)
-        Z = self._inducing_points(X.shape[1], bounds["X_bounds"], default_box)
+        Z = self._inducing_points(X.shape[1], found, default_box)
         if public:
             public.refuse_mixed_rows(Z)  # what fails there fails before the charge
             box = -public.bound, public.bound  # of residuals: about 0
         else:
-            box = check_bounds(bounds["y_bounds"], q, "y_bounds")
+            box = check_bounds(self._bounds("y_bounds", found), q, "y_bounds")
         half_width = half_widths(box, "y_bounds")
         family = self._checked_kernels(Z, default_family(Z, half_width))
-        if not self._private_bounds(bool(public)):  # else where these are released
-            self._warn_of_units(family.kernels, Z, half_width)
         build = partial(self._method, Z=Z, half_width=half_width)
-        build(family, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
-        return y, box, scale, family, Z, build, half_width, given, public
+        mu_least = self._least_share * budgets.moments
+        build(family, mu=mu_least, n_records=1)  # raises what a method can raise
+        self._warn_of_plan(budgets, X.shape[0], family.kernels, Z, half_width)
+        return budgets, y, box, scale, family, Z, build, half_width, given, public
 
     def _warn_of_units(self, kernels, Z, half_width=None):
         factor = 16 if self.signal_variance == "released" else 1  # to 2^8 of the variance

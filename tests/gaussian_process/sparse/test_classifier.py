@@ -24,7 +24,7 @@ from _support.internals import (
     label_family,
     streamed_sums,
 )
-from _support.planted import put
+from _support.planted import original, put
 from skdpbo.exceptions import BudgetExceededError, SeededNoiseWarning
 from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.privacy import PrivacyLedger
@@ -47,6 +47,41 @@ def calibration_error(probabilities, hits):
         abs(confidence[bins == k].mean() - hits[bins == k].mean()) * np.mean(bins == k)
         for k in np.unique(bins)
     )
+
+
+def test_bounds_that_are_not_given_are_released_within_the_budget(monkeypatch):
+    X, y = make_moons(3000, noise=0.2, random_state=0)
+    X, spent = 50 * X + 300, []
+    ranges, moments = (
+        original(place)
+        for place in ("sparse process: released_ranges", "release methods: WhitenedMethod.release")
+    )
+    put(
+        monkeypatch,
+        "sparse process: released_ranges",
+        lambda table, mu, *rest: spent.append(mu) or ranges(table, mu, *rest),
+    )
+    put(
+        monkeypatch,
+        "release methods: WhitenedMethod.release",
+        lambda method, *rest: spent.append(method.statistics.mu) or moments(method, *rest),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        model = DPSparseGPClassifier(classes=[0, 1], random_state=0).fit(X, y)
+    mu = model.privacy_.mu
+    assert len(spent) == 2
+    assert spent[0] ** 2 == pytest.approx(0.1 * mu**2)
+    assert (1 - 1e-12) * mu < np.hypot(*spent) <= mu
+    assert model.privacy_.mechanism.endswith("ranges from noisy histograms")
+    # Of records that lie in (220, 420): with (-3, 3) the accuracy is that of a constant.
+    assert model.score(X, y) > 0.9
+    assert np.all(model.X_bounds_[1] - model.X_bounds_[0] < 700)
+    model.set_params(X_bounds=(200, 450), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        assert not hasattr(model.fit(X, y), "X_bounds_")
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])

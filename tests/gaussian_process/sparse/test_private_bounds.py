@@ -1,4 +1,4 @@
-"""DPSparseGPRegressor in raw units: released bounds, and the warning of rows out of reach.
+"""Sparse processes in raw units: released bounds, and the warning of rows out of reach.
 
 Noise is seeded.
 """
@@ -12,8 +12,9 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
 
-from _support.internals import share_in_reach
+from _support.internals import may_show_ranges, released_ranges, share_in_reach
 from _support.planted import original, plant, put
+from _support.record_sums import listen_to_budgets
 from skdpbo.exceptions import (
     DefaultBoundsWarning,
     KernelUnitsWarning,
@@ -21,7 +22,7 @@ from skdpbo.exceptions import (
     SkdpboWarning,
     UnreachedRowsWarning,
 )
-from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
 RNG = np.random.default_rng(0)
@@ -29,6 +30,8 @@ X = RNG.uniform(0, 90, (3000, 2))
 F = 100 + 20 * np.sin(X[:, 0] / 15)
 Y = F + 5 * RNG.normal(size=3000)
 BOTH = {"X_bounds": "private", "y_bounds": "private"}
+# Of many powers of two, of which none holds half.
+SPREAD = np.tile(2.0 ** np.linspace(-18, 38, 150)[:, None], 2)
 
 
 def fitted(X=X, y=Y, **parameters):
@@ -187,20 +190,74 @@ def bounds_of(X, y):
     return np.concatenate([*gp.X_bounds_, *gp.y_bounds_])
 
 
+@pytest.fixture
+def released_at_any_epsilon(monkeypatch):
+    put(monkeypatch, "sparse process: may_show_ranges", lambda *sizes: True)
+
+
+@pytest.mark.usefixtures("released_at_any_epsilon")
 def test_with_all_noise_the_bounds_do_not_depend_on_the_records():
     np.testing.assert_array_equal(bounds_of(X, Y), bounds_of(X * 0 + 5.0, Y * 0 - 900.0))
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("released_at_any_epsilon")
 def test_bounds_of_exact_ranges_are_caught(monkeypatch):
     plant(monkeypatch, "sparse: bounds are exact ranges")
     assert np.abs(bounds_of(X, Y) - bounds_of(X * 0 + 5.0, Y * 0 - 900.0)).max() > 1
 
 
+CLASSES = {"classes": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (DPSparseGPRegressor(), ["X_bounds", "y_bounds"]),
+        (DPSparseGPRegressor(**BOTH), ["X_bounds", "y_bounds"]),
+        (DPSparseGPClassifier(**CLASSES), ["X_bounds"]),
+        (DPSparseGPClassifier(X_bounds="private", **CLASSES), ["X_bounds"]),
+    ],
+)
+@pytest.mark.parametrize("groups", [None, np.repeat(np.arange(30), 2)])
+def test_too_few_records_for_ranges_are_told_before_the_charge_and_cost_nothing(
+    model, names, groups, monkeypatch
+):
+    rows = X[:60] / 30
+    targets = (rows[:, 0] > 1.5).astype(int)
+    spent = listen_to_budgets(monkeypatch)
+    put(monkeypatch, "sparse process: released_ranges", None)  # a call would be an error
+    with PrivacyLedger(epsilon=4.0, delta=1e-3) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        with pytest.warns(DefaultBoundsWarning, match="60 rows can show no range") as caught:
+            model.fit(rows, targets, groups=groups)
+        told = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
+        assert [text.split(" of ")[0] for text in told] == names
+        assert len(ledger.entries) == 1
+        warnings.simplefilter("error", DefaultBoundsWarning)
+        with pytest.raises(DefaultBoundsWarning):
+            model.fit(rows, targets, groups=groups)
+        assert len(ledger.entries) == 1
+    mu = model.privacy_.mu
+    assert (1 - 1e-12) * mu < math.sqrt(sum(part**2 for part in spent)) <= mu
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 10])
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_a_range_may_be_shown_from_a_public_number_of_records_on(n_columns, epsilon, monkeypatch):
+    """The share of the records in one bin that is released is compared, without its noise."""
+    mu = mu_from_epsilon(epsilon, 1e-5)
+    least = next(n for n in range(10_000) if may_show_ranges(n, n_columns, mu))
+    put(monkeypatch, "column moments: GaussianMechanism.release", lambda mech, counts, *a: counts)
+    for n, shown in ((least - 1, False), (least + 1, True)):
+        _, found = released_ranges(np.full((n, n_columns), 5.0), mu, None)
+        assert found.tolist() == [shown] * n_columns
+
+
 @pytest.mark.slow
 def test_counts_that_show_nothing_are_announced():
-    given = warnings_of(X[:20], Y[:20], X_bounds="private", y_bounds=(50, 150))
-    assert "X_bounds: the released counts show no range" in given[DefaultBoundsWarning]
+    given = warnings_of(SPREAD, Y[:150], X_bounds="private", y_bounds=(50, 150))
+    assert "some released counts show no range" in given[DefaultBoundsWarning]
     assert DefaultBoundsWarning not in warnings_of(**BOTH)
 
 
@@ -250,15 +307,16 @@ def test_rows_in_other_units_are_announced(bounds, epsilon):
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("category", "n", "X_bounds"),
-    [(DefaultBoundsWarning, 20, "private"), (UnreachedRowsWarning, 3000, (500, 900))],
+    [(DefaultBoundsWarning, 150, "private"), (UnreachedRowsWarning, 3000, (500, 900))],
 )
 def test_a_warning_that_is_an_error_leaves_a_fitted_process(category, n, X_bounds):
+    rows = SPREAD if n == 150 else X
     gp = DPSparseGPRegressor(X_bounds=X_bounds, y_bounds=(50, 150), random_state=0)
     with PrivacyLedger(1.0, 1e-5) as ledger, warnings.catch_warnings():
         warnings.simplefilter("ignore", SkdpboWarning)
         warnings.simplefilter("error", category)
         with pytest.raises(category):
-            gp.fit(X[:n], Y[:n])
+            gp.fit(rows[:n], Y[:n])
         assert len(ledger.entries) == 1
     again = pickle.loads(pickle.dumps(gp))
     assert (again.privacy_.n_protected, again.n_records_) == (n, n)
@@ -304,8 +362,8 @@ def test_rows_in_released_ranges_are_not_said_to_be_far(monkeypatch):
     put(monkeypatch, "fit warnings: _FAR", -1e6)  # whatever the share seems to be
     assert UnreachedRowsWarning in warnings_of(X_bounds=(0, 90), y_bounds=(50, 150))
     assert UnreachedRowsWarning not in warnings_of(**BOTH)
-    few = {"X": X[:20], "y": Y[:20]}  # no range is shown
-    assert UnreachedRowsWarning in warnings_of(**few, **BOTH)
+    for rows in (X[:20], SPREAD):  # no range is shown
+        assert UnreachedRowsWarning in warnings_of(rows, Y[: len(rows)], **BOTH)
 
 
 @pytest.mark.slow

@@ -398,7 +398,7 @@ def test_bounds_of_too_few_records_are_announced_and_do_not_look_at_the_data():
     with pytest.warns(DefaultBoundsWarning) as caught:
         model.fit(100 * X, 100 * Y)
     caught = [w for w in caught if w.category is DefaultBoundsWarning]
-    assert {str(w.message).split()[0] for w in caught} == {"X_bounds:", "y_bounds:"}
+    assert {str(w.message).split()[0] for w in caught} == {"X_bounds", "y_bounds"}
     assert all(w.filename == __file__ for w in caught)
     assert all("(-3, 3) is used" in str(w.message) for w in caught)
     assert model.inducing_points_.min() == -3
