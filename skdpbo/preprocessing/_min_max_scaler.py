@@ -99,7 +99,7 @@ class DPMinMaxScaler(PrivateScaler):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Float64.
+            Float32 for rows of float32, else float64.
         """
         scaled = super().transform(X)
         return np.clip(scaled, 0.0, 1.0) if self.clip else scaled

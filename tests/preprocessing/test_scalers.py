@@ -276,3 +276,20 @@ def test_bad_parameters_are_named_also_where_nothing_is_spent(name, value):
     scaler = DPMinMaxScaler(**({"X_bounds": (0, 1)} | {name: value}))
     with pytest.raises((TypeError, ValueError), match=name):
         scaler.fit(np.zeros((9, 1)))
+
+
+@pytest.mark.parametrize("name", ["DPStandardScaler", "DPMinMaxScaler", "DPSimpleImputer"])
+def test_float32_is_kept_as_in_scikit_learn(name):
+    cls = {"DPStandardScaler": DPStandardScaler, "DPMinMaxScaler": DPMinMaxScaler}
+    scaler = fitted(cls.get(name, DPSimpleImputer)(X_bounds=(-1e3, 1e3)), RNG.normal(size=(99, 3)))
+    X = RNG.normal(20.0, 9.0, (50, 3)).astype(np.float32)
+    if name == "DPSimpleImputer":
+        X[::3, 1] = np.nan
+    single, double = scaler.transform(X), scaler.transform(X.astype(np.float64))
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(single, double, rtol=1e-6)
+    if name == "DPSimpleImputer":  # beyond the type: finite for a step after it
+        wide = fitted(DPSimpleImputer(X_bounds=(1e200, 1e201)), np.full((99, 3), 5e200))
+        assert np.isfinite(wide.transform(X)).all()
+    else:
+        assert scaler.inverse_transform(single).dtype == np.float32
