@@ -102,7 +102,7 @@ class DPMinMaxScaler(PrivateScaler):
             Float32 for rows of float32, else float64.
         """
         scaled = super().transform(X)
-        return np.clip(scaled, 0.0, 1.0) if self.clip else scaled
+        return np.clip(scaled, 0.0, 1.0, out=scaled) if self.clip else scaled
 
     def _check_public(self, table):
         if self.X_bounds is None:
