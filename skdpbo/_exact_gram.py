@@ -196,8 +196,9 @@ def streamed_sums(rows, X, Y, radius, *, chunk_size, n_jobs=None, sums=products)
         raise ValueError("too many rows for an exact sum in 64 bits")
     if is_dask(X):
         return _dask_sums(rows, X, Y, chunk, sums)
-    # Of groups by their number, not by their sizes: BLAS rounds by how many threads it has.
-    workers = min(effective_n_jobs(n_jobs), -(-n_records // chunk))
+    workers = effective_n_jobs(n_jobs)
+    if not isinstance(X, PlacedRows):  # of groups all: BLAS rounds by how many threads it has
+        workers = min(workers, -(-n_records // chunk))
     if workers <= 1:
         return _strided_sums(rows, X, Y, chunk, 0, 1, sums)
     # The BLAS threads of all workers would compete for the processors.

@@ -7,6 +7,7 @@ from skdpbo._record_groups import PlacedRows, n_units, record_sizes
 from skdpbo._schema import in_doubles, refuse_not_finite
 
 _CELLS = 2**15  # of one block: a few copies of it fit in a processor's cache
+_WIDE_ROWS, _WIDE_CELLS = 2**8, 2**18  # of many columns: what is done once a block is large, too
 _MAX_ROWS = 2**13  # a product of one block is exact, see `_gradient_sum`
 
 
@@ -128,4 +129,5 @@ def clipped_product(X, bounds, weights):
 def _block_size(X):
     if isinstance(X, PlacedRows):  # the place of a row in its block depends on public values
         return X.width
-    return max(1, min(_MAX_ROWS, _CELLS // max(1, X.shape[1])))
+    d = max(1, X.shape[1])
+    return max(1, min(_MAX_ROWS, _CELLS // d), min(_WIDE_ROWS, _WIDE_CELLS // d))

@@ -1,7 +1,5 @@
 """Linear regression that protects every training record."""
 
-from functools import partial
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -287,9 +285,9 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         """Return the weights of target j from released moments."""
         sums = B, released.A[:, j], released.yy[j, j]
         noise = {"sb": released.sb, "sa": released.sa[j], "syy": released.syy[j]}
-        model = partial(MomentModel, *sums, **noise, n_records=n)
+        model = MomentModel(*sums, **noise, n_records=n, signal_variance=largest)
         # Evidence of released moments: the choice of the prior costs no budget.
-        candidates = [model(signal_variance=factor * largest) for factor in _PRIOR_VARIANCES]
+        candidates = [model.scaled(factor) for factor in _PRIOR_VARIANCES]
         variances = [released_noise_variance(one, largest) for one in candidates]
         evidence = [m.log_evidence(v) for m, v in zip(candidates, variances, strict=True)]
         best = int(np.argmax(evidence))

@@ -119,12 +119,12 @@ class DPSimpleImputer(PrivateTransformer):
         Returns
         -------
         ndarray of shape (n_samples, n_features) or (n_samples, 2 * n_features)
-            Float64.
+            Float32 for rows of float32, else float64.
         """
         check_is_fitted(self)
         X = self._rows(X, ensure_all_finite="allow-nan")
-        missing = np.isnan(X)
-        filled = np.where(missing, self.statistics_, X)
+        missing, largest = np.isnan(X), np.finfo(X.dtype).max
+        filled = np.where(missing, np.clip(self.statistics_, -largest, largest).astype(X.dtype), X)
         return np.hstack([filled, missing]) if self.add_indicator else filled
 
     def get_feature_names_out(self, input_features=None):

@@ -100,10 +100,10 @@ class DPMinMaxScaler(PrivateScaler):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Float64.
+            Float32 for rows of float32, else float64.
         """
         scaled = super().transform(X)
-        return np.clip(scaled, 0.0, 1.0) if self.clip else scaled
+        return np.clip(scaled, 0.0, 1.0, out=scaled) if self.clip else scaled
 
     def _check_public(self, table):
         if self.X_bounds is not None:

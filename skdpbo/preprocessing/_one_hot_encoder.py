@@ -8,6 +8,7 @@ from numbers import Number
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from scipy.stats import norm
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
 
 from skdpbo._attempt import is_known
@@ -15,12 +16,7 @@ from skdpbo._column_ranges import counts_sensitivity
 from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._parameters import warn_caller
 from skdpbo._private_estimator import check_columns, read
-from skdpbo._schema import (
-    declared_types,
-    kind_of_type,
-    refuse_sparse_and_complex,
-    refuse_types,
-)
+from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex, refuse_types
 from skdpbo.exceptions import HiddenColumnsWarning
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing._category_columns import (
@@ -37,6 +33,7 @@ from skdpbo.privacy._rounding import one_plus_exp
 # Of delta, for names that a single record would reveal. So small that it stays small where many
 # fits compose, at a threshold that is a third higher.
 _SHARE_OF_NAMES = 1e-6
+_CELLS = 2**18  # of indicators that are dense at a time
 _MOST_EPSILON = 600.0  # that is spent: floats end soon below the distance that it admits
 _LEAST_DISTANCE = 1e-300
 _OTHERS = "infrequent_sklearn"  # scikit-learn's word
@@ -193,12 +190,13 @@ class DPOneHotEncoder(PrivateTransformer):
         ends = np.cumsum([len(found) + 1 for found in self.categories_])
         if X.shape[1] != ends[-1]:
             raise ValueError(f"X has {X.shape[1]} columns, but there are {ends[-1]} indicators.")
+        names = [np.array([*found.tolist(), _OTHERS], dtype=object) for found in self.categories_]
         values = np.empty((X.shape[0], len(ends)), dtype=object)
-        for j, (found, end) in enumerate(zip(self.categories_, ends, strict=True)):
-            part = X[:, end - len(found) - 1 : end]
-            part = part.toarray() if issparse(part) else part
-            largest = np.where(part.any(axis=1), part.argmax(axis=1), len(found))
-            values[:, j] = np.array([*found.tolist(), _OTHERS], dtype=object)[largest]
+        for rows in gen_batches(X.shape[0], max(1, _CELLS // X.shape[1])):
+            block = X[rows].toarray() if issparse(X) else X[rows]
+            for j, (found, end) in enumerate(zip(names, ends, strict=True)):
+                part = block[:, end - len(found) : end]
+                values[rows, j] = found[np.where(part.any(axis=1), part.argmax(axis=1), -1)]
         return values
 
     def get_feature_names_out(self, input_features=None):

@@ -13,6 +13,8 @@ from skdpbo._private_estimator import check_columns, read
 from skdpbo._record_groups import n_units
 from skdpbo.privacy._checks import check_flag
 
+_FLOATS = [np.float64, np.float32]  # kept; others become the first
+
 
 class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimator):
     """Base class: checks, the charge and the guarantee.
@@ -63,8 +65,8 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         return self._close(n_records, guarantee, *(shown or ()))
 
     def _rows(self, X, **how):
-        """Return rows as doubles in silence: in a pipeline, what is said would tell of a record."""
-        check = partial(check_array, dtype="float64", input_name="X", estimator=self, **how)
+        """Return rows of floats in silence: in a pipeline, what is said would tell of a record."""
+        check = partial(check_array, dtype=_FLOATS, input_name="X", estimator=self, **how)
         with np.errstate(all="ignore"):
             rows = read(check, lazy(X))
         check_columns(self, X, rows, reset=False)
@@ -90,7 +92,7 @@ class PrivateScaler(PrivateTransformer):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Float64.
+            Float32 for rows of float32, else float64.
         """
         check_is_fitted(self)
         offset, divisor = self._shift()
@@ -113,10 +115,10 @@ class PrivateScaler(PrivateTransformer):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Float64.
+            Float32 for rows of float32, else float64.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype="float64", copy=True, **self._finiteness())
+        X = check_array(X, dtype=_FLOATS, copy=True, **self._finiteness())
         offset, divisor = self._shift()
         X *= divisor
         X += offset

@@ -325,8 +325,8 @@ FLOOR = [
     ),
     (
         "_record_groups.py",
-        "return _batches(groups % width, width)",
-        "return _batches(np.arange(len(groups)) % width, width)",
+        "+ _ranks(groups)) % width, width)",
+        "+ np.arange(len(groups))) % width, width)",
         "tests/attacks/test_group_sums_audit.py",
     ),
 ]

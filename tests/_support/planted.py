@@ -467,7 +467,7 @@ BUGS = {
     "secret number: places in the order of the records": {
         "public training: random_batches": lambda n, source: original(
             "train and score: place_batches"
-        )(np.arange(n))
+        )(np.arange(n), 256)
     },
     "groups: one batch of all records": {
         "train and score: place_batches": lambda groups: [np.arange(len(groups))]

@@ -14,7 +14,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.far_from_zero import FarFromZero
-from _support.internals import PlacedRows, shared, shared_roots, streamed_sums
+from _support.internals import PlacedRows, placed, shared, shared_roots, streamed_sums
 from _support.planted import plant
 from skdpbo.exceptions import BudgetExceededError
 from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
@@ -33,11 +33,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning"),
     pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning"),
 ]
-N_GROUPS, BOX = 60, {"X_bounds": (-1, 1)}
+N_GROUPS, WIDTH, BOX = 60, 256, {"X_bounds": (-1, 1)}
 CLASSES = {"classes": [0, 1], **BOX}
 RNG = np.random.default_rng(5)
 SIZES = RNG.integers(1, 6, N_GROUPS)
-SIZES[0] = 90  # alone, it is longer than a batch
+SIZES[0] = 300  # alone, it is longer than a batch
 GROUPS = np.repeat(np.arange(N_GROUPS), SIZES)
 X = RNG.uniform(-1, 1, (len(GROUPS), 2))
 Y = np.sign(X[:, 0] + 0.3 * RNG.normal(size=len(X)))
@@ -81,7 +81,7 @@ def with_group(size, side):
     return *table, np.append(np.zeros(size), GROUPS[kept])
 
 
-NEIGHBOURS = [with_group(90, 1), with_group(90, -1), with_group(1, -1), with_group(40, 0)]
+NEIGHBOURS = [with_group(300, 1), with_group(300, -1), with_group(1, -1), with_group(40, 0)]
 
 
 def fit(estimator, rows, targets, groups):
@@ -154,17 +154,21 @@ class TestPlaces:
     """Rounding depends on the place of a record in its batch; see `place_batches`."""
 
     @pytest.mark.parametrize("data", NEIGHBOURS)
-    def test_the_place_of_a_group_depends_on_its_number(self, data):
+    def test_the_place_of_a_record_depends_on_its_number_and_rank(self, data):
         rows, _, groups = data
         codes = groups.astype(np.intp)
-        table = PlacedRows(np.column_stack([rows, codes]), codes)
+        ranks = np.array([np.count_nonzero(codes[:i] == code) for i, code in enumerate(codes)])
+        table = PlacedRows(np.column_stack([rows, codes, ranks]), codes)
         filled = np.flatnonzero(table.sizes < 2**59)
-        found = table[filled][:, 2].astype(int)
-        assert table.width == N_GROUPS
+        found, rank = table[filled][:, 2:].astype(int).T
+        assert table.width == WIDTH
         assert len(table) % table.width == 0
-        assert np.array_equal(filled % table.width, found)
+        assert np.array_equal(filled % WIDTH, (found * 161 + rank) % WIDTH)
         assert np.array_equal(table.sizes[filled], np.bincount(codes)[found])
-        assert sorted(table[filled].tolist()) == sorted(np.column_stack([rows, codes]).tolist())
+        assert sorted(zip(found, rank, strict=True)) == sorted(zip(codes, ranks, strict=True))
+        assert np.array_equal(
+            table[filled][:, :2], rows[placed(table, np.arange(len(rows)))[filled]]
+        )
 
     def test_all_blocks_are_as_wide(self, monkeypatch):
         lengths = set()
@@ -178,7 +182,7 @@ class TestPlaces:
         monkeypatch.setattr(PlacedRows, "__getitem__", noted)
         for name in ("logistic", "ridge", "process", "range"):
             fit(ESTIMATORS[name], *NEIGHBOURS[3])
-        assert lengths == {N_GROUPS}
+        assert lengths == {WIDTH}
 
 
 class TestSharing:
@@ -272,7 +276,7 @@ def in_own_threads(n_groups, *further):
     return threading.current_thread() not in rows.threads
 
 
-@pytest.mark.parametrize(("n_groups", "threads"), [(2, False), (256, False), (257, True)])
-def test_the_size_of_a_group_does_not_decide_how_many_threads_round(n_groups, threads):
-    assert in_own_threads(n_groups) == threads
-    assert in_own_threads(n_groups, *[0] * 5) == threads
+@pytest.mark.parametrize("n_groups", [2, 256, 257, 5000])
+def test_the_size_of_a_group_does_not_decide_how_many_threads_round(n_groups):
+    assert in_own_threads(n_groups)
+    assert in_own_threads(n_groups, *[0] * 500)

@@ -74,6 +74,16 @@ def fitted(search, X_val=X_VAL, y_val=Y_VAL, groups=GROUPS):
         return search.fit(X, Y, X_val=X_val, y_val=y_val, groups_val=groups)
 
 
+def places_of(groups):
+    """Place of each record in its batch, and the size of the batches."""
+    batches = place_batches(groups)
+    held, places = batches >= 0, np.full(len(groups), -1)
+    places[batches[held]] = np.nonzero(held)[1]
+    assert np.count_nonzero(held) == len(groups)
+    assert places.min() >= 0  # each record once
+    return places, batches.shape[1]
+
+
 class TestLosses:
     def test_means_are_rounded_to_the_next_integer(self):
         rng = np.random.RandomState(1)
@@ -90,16 +100,23 @@ class TestLosses:
         n, units = 200_000, 2**20
         assert mean_losses(np.full(n, units), np.zeros(n, dtype=int)).tolist() == [units]
 
-    def test_batches_hold_each_record_once_in_the_place_of_its_group(self):
+    def test_the_size_of_a_group_moves_no_record_of_another(self):
         rng = np.random.RandomState(2)
-        for n_groups in (1, 5, 300, 700):
-            groups = group_codes(rng.randint(0, n_groups, size=900), 900)
-            batches = place_batches(groups)
-            assert batches.shape[1] == min(groups.max() + 1, 256)
-            assert sorted(batches[batches >= 0]) == list(range(900))
-            places = np.broadcast_to(np.arange(batches.shape[1]), batches.shape)
-            held = batches >= 0
-            assert (groups[batches[held]] % batches.shape[1] == places[held]).all()
+        for n_groups in (1, 5, 300, 700, 9000):
+            groups = group_codes(rng.randint(0, n_groups, size=12_000), 12_000)
+            # One group more often, among the others.
+            added = np.sort(rng.randint(3000, 12_000, size=5000))
+            longer, own = np.insert(groups, added, groups[0]), groups == groups[0]
+            (places, width), (moved, same) = places_of(groups), places_of(longer)
+            assert np.array_equal(places[~own], moved[longer != groups[0]])
+            n = groups.max() + 1
+            assert width == same == (max(256, n) if n <= 4096 else (n + 1) // 2)
+
+    def test_long_groups_leave_few_places(self):
+        rng = np.random.RandomState(3)
+        for power in (1, 2, 8, 30):
+            groups = group_codes((3000 * rng.uniform(size=50_000) ** power).astype(int), 50_000)
+            assert place_batches(groups).size <= 2 * 50_000
 
 
 class TestLabels:
@@ -108,6 +125,15 @@ class TestLabels:
         assert group_codes(np.array([5, 5, -1]), 3).tolist() == [0, 0, 1]
         assert group_codes(pd.Series(["x", "y", "x"], dtype="category"), 3).tolist() == [0, 1, 0]
         assert group_codes([], 0).tolist() == []
+
+    @pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "bool"])
+    def test_arrays_of_numbers_are_numbered_as_lists(self, dtype):
+        labels = np.random.RandomState(4).randint(0, 9, 300).astype(dtype)
+        if dtype == "float32":
+            labels[::7], labels[::11] = np.nan, -0.0
+        expected = group_codes(labels.tolist(), 300)
+        assert np.array_equal(group_codes(labels, 300), expected)
+        assert np.array_equal(group_codes(pd.Series(labels), 300), expected)
 
     @pytest.mark.parametrize(
         "missing", [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), [1], {}, np.ones(2)]

@@ -1,6 +1,7 @@
 """Private encoder: released names, the threshold, audits and scikit-learn's checks."""
 
 import math
+import tracemalloc
 import warnings
 from importlib import import_module
 
@@ -105,6 +106,18 @@ def test_inverse_transform_returns_categories_as_scikit_learn_does(sparse):
     ]
     with pytest.raises(ValueError, match="X has 2 columns, but there are 7 indicators"):
         encoder.inverse_transform([[1, 0]])
+
+
+def test_many_categories_are_inverted_in_little_memory():
+    rows = np.random.default_rng(0).integers(0, 3000, (2000, 1))
+    encoder = DPOneHotEncoder(categories=[np.arange(3000)], sparse_output=True).fit(rows)
+    indicators = encoder.transform(rows)
+    tracemalloc.start()
+    inverted = encoder.inverse_transform(indicators)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (inverted == rows).all()
+    assert peak < 0.2 * 8 * 2000 * 3000  # of all indicators together
 
 
 def test_a_column_without_a_released_category_is_named():

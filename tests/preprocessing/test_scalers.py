@@ -301,3 +301,20 @@ def test_ranges_that_are_not_shown_are_told():
     assert sum(w.category is DefaultBoundsWarning for w in caught) == 1
     assert scaler.data_min_[1] == -3
     assert scaler.n_records_ == 1000
+
+
+@pytest.mark.parametrize("name", ["DPStandardScaler", "DPMinMaxScaler", "DPSimpleImputer"])
+def test_float32_is_kept_as_in_scikit_learn(name):
+    cls = {"DPStandardScaler": DPStandardScaler, "DPMinMaxScaler": DPMinMaxScaler}
+    scaler = fitted(cls.get(name, DPSimpleImputer)(X_bounds=(-1e3, 1e3)), RNG.normal(size=(99, 3)))
+    X = RNG.normal(20.0, 9.0, (50, 3)).astype(np.float32)
+    if name == "DPSimpleImputer":
+        X[::3, 1] = np.nan
+    single, double = scaler.transform(X), scaler.transform(X.astype(np.float64))
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(single, double, rtol=1e-6)
+    if name == "DPSimpleImputer":  # beyond the type: finite for a step after it
+        wide = fitted(DPSimpleImputer(X_bounds=(1e200, 1e201)), np.full((99, 3), 5e200))
+        assert np.isfinite(wide.transform(X)).all()
+    else:
+        assert scaler.inverse_transform(single).dtype == np.float32

@@ -95,7 +95,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     n_jobs : int, default=None
         Threads of the pass over the data, as in joblib. None: one, with BLAS threads.
     chunk_size : int, default=1024
-        Records at a time, at least 1; at most 256 with groups. The result does not depend on it.
+        Records at a time, at least 1; not used with groups. The result does not depend on it.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
