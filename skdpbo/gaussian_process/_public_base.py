@@ -149,11 +149,7 @@ class ResidualRows:
 
     def __init__(self, rows, public):
         self.rows, self.public = rows, public.copied()
-        self.radius, self.width = rows.radius, rows.width
-
-    def workspace(self, n_rows):
-        """Buffers for chunks of at most `n_rows` rows; one for each worker."""
-        return self.rows.workspace(n_rows)
+        self.radius, self.width, self.workspace = rows.radius, rows.width, rows.workspace
 
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width): integers in a shared float buffer."""

@@ -115,16 +115,14 @@ HOMES = {
     ),
     "model_selection.protection._public_search": "PublicProgress",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
-    "model_selection.evaluation._chunk_training": (
-        "ChunkMetricTraining ChunkTraining chunk_parts metric_excess_cap"
-    ),
+    "model_selection.evaluation._chunk_training": ("ChunkMetricTraining ChunkTraining chunk_parts"),
     "model_selection.evaluation._chunks": (
         "ChunkedRows Chunks chunk_positions chunk_sensitivity clipped_excess excess_cap "
         "excess_sensitivity n_chunk_losses"
     ),
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._train_and_score": (
-        "SEED group_losses isolated_outcomes mean_losses try_scorer"
+        "SEED isolated_outcomes mean_losses try_scorer"
     ),
     "_isolation._isolated_calls": (
         "_isolated_task in_isolation run_isolated seeded_generators separate_copy this_process"
@@ -160,7 +158,7 @@ HOMES = {
     "model_selection.private_training._estimators": "is_shape_only private_steps",
     "model_selection.private_training._plan": "_calibrated largest_cost plan_trials tuning_share",
     "model_selection.private_training._selection_rules": (
-        "largest_trial_epsilon ranking_selection selection_rule"
+        "largest_trial_epsilon ranking_selection"
     ),
     "model_selection.private_training._statements": "mark_total noise_seeds",
     "model_selection.private_training._trial_score": (

@@ -492,11 +492,7 @@ BUGS = {
             "fit_params": fit_params,
         }
     },
-    "trial score: losses of single records": {
-        "train and score: group_losses": Of(
-            lambda of_groups: lambda *args: of_groups(*args[:-1], np.arange(len(args[-1])))
-        )
-    },
+    "trial score: losses of single records": {"train and score: mean_losses": as_it_is},
     "private estimators: a group counts by its rows": {
         "private estimator: PlacedRows": Of(of_single_rows),
         "one-hot encoder: representatives": lambda column, codes: np.arange(len(column)),

@@ -14,7 +14,7 @@ from skdpbo.mechanisms import GaussianMechanism
 
 __all__ = ["replayed"]
 
-_EVALUATED = "public training: PublicTraining._evaluated"
+_EVALUATED = "public training: PublicTraining.losses"
 
 
 class Diverged(BaseException):
@@ -31,7 +31,7 @@ def replayed(monkeypatch, fit, one, other, evaluated=_EVALUATED):
         ``fit(*rows)`` returns what can be seen of a fit when it has ended.
     one, other : tuple
         Protected rows.
-    evaluated : str, default="public training: PublicTraining._evaluated"
+    evaluated : str, default="public training: PublicTraining.losses"
         Place of the method that scores models of a list of candidates on protected rows.
 
     Returns

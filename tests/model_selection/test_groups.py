@@ -19,8 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 from _support.evaluators import public_training
 from _support.internals import (
     group_codes,
-    group_losses,
     in_public_schema,
+    isolated_outcomes,
     mean_losses,
     place_batches,
     protected_positions,
@@ -256,7 +256,7 @@ class TestSensitivity:
             bad = np.zeros(len(X_val), dtype=bool)
             codes = group_codes(groups, len(X_val))
             rows = (X_val, np.asarray(y_val), bad, None)
-            shown.append(group_losses(Sized(), scorer, *rows, codes)[1:].tolist())
+            shown.append(isolated_outcomes(Sized(), scorer, *rows, codes)[1:].tolist())
         return shown
 
     def test_the_size_of_a_group_moves_no_other_loss(self):

@@ -112,7 +112,7 @@ def tables(X, y, seed):
             totals = [damped.exact_sums(outcome)[0] for outcome in outcomes]
             sums[name][epsilon] = totals, sensitivity
         if name == "balanced_accuracy":
-            cells = [confusion_cells(outcome // 3, outcome % 3, 2) for outcome in outcomes]
+            cells = [confusion_cells(outcome, 2) for outcome in outcomes]
             frequencies = other_frequencies(public[1], protected[1], seed)
     return sums, values, cross, (np.array(cells), frequencies)
 
@@ -123,7 +123,7 @@ def public_results(models, X, y):
     runs = [cross_validate(m, X, y, cv=folds, scoring=list(METRICS)) for m in models]
     cross = {name: np.array([run[f"test_{name}"].mean() for run in runs]) for name in METRICS}
     predicted = [cross_val_predict(m, X, y, cv=folds) for m in models]
-    return cross, [confusion_cells(y, codes, 2) for codes in predicted]
+    return cross, [confusion_cells(3 * y + codes, 2) for codes in predicted]
 
 
 def other_frequencies(public, protected, seed):

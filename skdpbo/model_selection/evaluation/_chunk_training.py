@@ -237,11 +237,6 @@ def refuse_empty_parts(n_chunks, n_samples, n_validation):
         )
 
 
-def metric_excess_cap(units, excess_bound):
-    """Return R, at which the excess of one chunk is clipped: also its sum's largest change."""
-    return max(int(excess_bound * units), 1)
-
-
 class ChunkMetricTraining(ChunkTraining):
     """Losses of candidates by a `ChunkMetric` of the model of each chunk."""
 
@@ -251,7 +246,7 @@ class ChunkMetricTraining(ChunkTraining):
         self.sensitivity = total_loss_sensitivity(units)  # a record moves the loss of one chunk
 
     def _excess_cap(self):
-        cap = metric_excess_cap(self.scorer.units, self.excess_bound)
+        cap = max(int(self.excess_bound * self.scorer.units), 1)
         return cap, cap  # a record moves the excess of its own chunk alone
 
     @staticmethod

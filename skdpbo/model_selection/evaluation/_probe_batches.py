@@ -41,21 +41,23 @@ class Probe:
     in_place: bool
 
 
-def probe_batches(rows, few=False):
-    """Yield families of batches; the rows that stay are equal within a family.
+def probe_batches(rows, n_families=None, few=False):
+    """Return families of batches; the rows that stay are equal within a family.
 
     Parameters
     ----------
     rows : indexable of shape (n, ...)
         Public; n >= 1. Values are changed in arrays, frames, sparse matrices and lists; rows of
         other containers are only taken in other numbers and orders.
+    n_families : int, default=None
+        1 leaves out the second family.
     few : bool, default=False
         One family of five batches: others as they are, huge, very low, with numbers in the place
         of texts, and none.
 
-    Yields
-    ------
-    family : list of Probe
+    Returns
+    -------
+    families : list of list of Probe
         First with the rows that stay as they are, then with missing and huge values in these.
     """
     order = np.resize(_order(rows), _N_KEPT + _N_OTHERS)  # again from the first if there are fewer
@@ -67,8 +69,8 @@ def probe_batches(rows, few=False):
     if width:
         bad[0, 0] = bad[1, -1] = _MISSING
         bad[2], bad[3] = _HIGH, _LOW
-    for kept_modes in [plain, bad] if width and not few else [plain]:
-        yield _family(picked, cells, kept_modes, few)
+    changes = [plain, bad] if width and not few else [plain]
+    return [_family(picked, cells, kept, few) for kept in changes[:n_families]]
 
 
 def _order(rows):

@@ -134,7 +134,7 @@ class PublicTraining(NotPickled):
         if self.n_losses is not None:
             noise = choice.epsilon_choice, len(candidates), self.n_losses
             scorer = scorer.damped(*noise, public_counts)
-        sums = self._evaluated(candidates, scorer.exact_sums, progress=self._progress(candidates))
+        sums = self.losses(candidates, scorer.exact_sums, progress=self._progress(candidates))
 
         def score(k, epsilon):
             if self.n_losses is not None:
@@ -188,7 +188,7 @@ class PublicTraining(NotPickled):
         """
         if not how.get("order_is_secret"):  # else their number may be secret, too
             how["progress"] = self._progress(candidates)
-        return _totals(self._evaluated(candidates, self.scorer.exact_sums, **how))
+        return _totals(self.losses(candidates, self.scorer.exact_sums, **how))
 
     def _progress(self, candidates):
         n = len(candidates)
@@ -197,29 +197,35 @@ class PublicTraining(NotPickled):
         heading = f"Training on all public rows, scoring the protected ones: candidates 1 to {n}"
         return Progress(self.verbose, heading, n, "candidates")
 
-    def losses(self, candidates, **how):
+    def losses(
+        self,
+        candidates,
+        reduce=None,
+        *,
+        none_may_be_left=False,
+        order_is_secret=False,
+        progress=None,
+    ):
         """Lose on each record or group with each candidate. Protected: pass only to a mechanism.
 
         Parameters
         ----------
         candidates : list of dict
+        reduce : callable, default=None
+            Function of the losses, or outcomes of a metric, of one candidate that is returned in
+            their place.
         none_may_be_left : bool, default=False
             False: when all candidates fail on the public rows, the error of the first is raised.
         order_is_secret : bool, default=False
             Whether it depends on protected rows which candidates are evaluated. Public errors are
             not raised then, and caches of pipelines not used: their files would show the order.
+        progress : Progress, default=None
 
         Returns
         -------
         losses : list of (ndarray of shape (n_losses,), dtype int64, or None)
             In {0, ..., ``scorer.units``}; None for a candidate that fails on the *public* rows.
         """
-        return self._evaluated(candidates, None, **how)
-
-    def _evaluated(
-        self, candidates, reduce, *, none_may_be_left=False, order_is_secret=False, progress=None
-    ):
-        """Protected: outcomes of each candidate, or what `reduce` makes of them."""
         # The rounding of a prediction may depend on the size of its batch and on its place there.
         rows = self.records.X, self.records.y, self.records.unreadable, self._batches
         public = self.X, self.y, self.fit_params

@@ -10,7 +10,6 @@ import copy
 import inspect
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import islice
 
 import numpy as np
 from scipy import sparse
@@ -102,7 +101,7 @@ def refuse_row_mixing(model, X, response_method=None):
 
 def _differs(function, rows):
     """Whether a function answers for the rows of a few batches otherwise than for the first."""
-    families, error = attempt(_families, rows, few=True)
+    families, error = attempt(probe_batches, rows, few=True)
     if error is not None:  # a container that cannot be indexed by row
         return False
     (family,) = families
@@ -123,15 +122,10 @@ def mixes_rows(function, rows, n_families=2):
     n_families : int, default=2
         1 leaves out missing and huge values in the rows whose answers are compared.
     """
-    families, error = attempt(_families, rows, n_families)
+    families, error = attempt(probe_batches, rows, n_families)
     if error is not None:  # a container that cannot be indexed by row
         return False
     return any(_is_mixed(function, family) for family in families)
-
-
-def _families(rows, n=None, few=False):
-    """Return the first n families of batches, all without n."""
-    return [*islice(probe_batches(rows, few=few), n)]
 
 
 def _is_mixed(function, family):

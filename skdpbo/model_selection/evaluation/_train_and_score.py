@@ -135,11 +135,14 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
     -------
     outcomes : ndarray of shape (m, ...)
         Row i depends on record i alone; ``scorer.worst_outcome`` for one that cannot be scored.
-        Of a mean of losses these losses, in {0, ..., ``scorer.units``}; with groups `group_losses`.
+        Of a mean of losses these losses, in {0, ..., ``scorer.units``}; with groups their means,
+        one for each group, in batches of `place_batches` where none are given.
     """
     unreadable = np.zeros(n_rows(X), dtype=bool) if unreadable is None else unreadable
     if groups is not None:
-        return group_losses(model, scorer, X, y, unreadable, batches, groups)
+        batches = place_batches(groups) if batches is None else batches
+        of_records = _outcomes_in_batches(model, scorer, X, y, unreadable, batches)
+        return mean_losses(of_records, groups)
     if batches is not None:
         return _outcomes_in_batches(model, scorer, X, y, unreadable, batches)
     # A copy: a user's loss may be an object that keeps what it is shown.
@@ -212,26 +215,6 @@ def _outcomes_together(model, scorer, X, y, rows):
     how = {"enable_cython_pairwise_dist": False, "working_memory": _MEGABYTES}
     with seeded_generators(SEED), config_context(**how):
         return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
-
-
-def group_losses(model, scorer, X, y, unreadable, batches, groups):
-    """Return integer losses, one for each group. Protected: pass only to a mechanism.
-
-    Parameters
-    ----------
-    model, scorer, X, y, unreadable, batches
-        As in `isolated_outcomes`. Without batches those of `place_batches`.
-    groups : ndarray of shape (m,), dtype int
-        Number of the group of each record, from 0.
-
-    Returns
-    -------
-    losses : ndarray of shape (n_groups,), dtype int64
-        In {0, ..., ``scorer.units``}.
-    """
-    batches = place_batches(groups) if batches is None else batches
-    of_records = _outcomes_in_batches(model, scorer, X, y, unreadable, batches)
-    return mean_losses(of_records, groups)
 
 
 def mean_losses(losses, groups):

@@ -23,7 +23,6 @@ from skdpbo.model_selection.private_training._selection_rules import (
     PrivateSelection,
     PublishedScores,
     largest_trial_epsilon,
-    selection_rule,
 )
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_delta, check_positive
@@ -95,7 +94,10 @@ def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
         If the estimator is not private, or its cost does not fit.
     """
     # Errors of parameters first: after the charge they would cost the budget.
-    rule = selection_rule(selection, len(candidates))
+    selection.check()
+    n = len(candidates)
+    composes = selection.accounting == "composition"
+    rule = PublishedScores(n) if composes else BestOfTrials(selection, n)
     total = check_positive(epsilon, "epsilon"), check_delta(delta, "delta")
     # Cloned values: two candidates that share a nested estimator would share its budget.
     models = [with_params(estimator, params) for params in candidates]
@@ -107,6 +109,11 @@ def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
 
 
 def _calibrated(rule, costs, models, epsilon, delta):
+    if rule.publishes_scores:
+        how = f"composition of {rule.n_candidates} trainings and scores, all of them published"
+    else:
+        how = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
+    own = (UNWATCHED,) if rule.publishes_scores else (_UNSEEN_TRIALS, UNWATCHED)
     for unused in UNUSED_SHARES:
         budget = trial_budget(rule, costs, epsilon, delta, unused)
         trial = costs.trial(budget)
@@ -116,7 +123,15 @@ def _calibrated(rule, costs, models, epsilon, delta):
             continue
         # What was calibrated is computed again from the statements: rounding never favours us.
         if whole.epsilon <= epsilon:
-            statement = _statement(rule, trial, whole, epsilon)
+            # `_OF_SELECTION` are the selection's own words for it.
+            theirs = (text for text in whole.assumptions if text != _OF_SELECTION)
+            statement = replace(
+                whole,
+                epsilon=epsilon,  # as requested, and at least that of `whole`
+                protects="training and validation records",
+                mechanism=f"{how}, each {trial.mechanism}",
+                assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, *own, *theirs])),
+            )
             return TrialPlan(models, rule, budget, statement, costs.kind != "profile")
     raise ValueError(
         f"The estimator does not fit a total of epsilon={float(epsilon):.6g}, "
@@ -162,23 +177,6 @@ def prefers_composition(plan, epsilon, delta):
     except ValueError:
         return False
     return trial_epsilon >= plan.budget.epsilon
-
-
-def _statement(rule, trial, whole, epsilon):
-    if rule.publishes_scores:
-        how = f"composition of {rule.n_candidates} trainings and scores, all of them published"
-    else:
-        how = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
-    # `_OF_SELECTION` are the selection's own words for it.
-    own = (UNWATCHED,) if rule.publishes_scores else (_UNSEEN_TRIALS, UNWATCHED)
-    theirs = (text for text in whole.assumptions if text != _OF_SELECTION)
-    return replace(
-        whole,
-        epsilon=epsilon,  # as requested, and at least that of `whole`
-        protects="training and validation records",
-        mechanism=f"{how}, each {trial.mechanism}",
-        assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, *own, *theirs])),
-    )
 
 
 SCORED_SHARE = 0.4  # of the tuning rows: the noise of a score falls with their number

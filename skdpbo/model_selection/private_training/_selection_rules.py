@@ -188,24 +188,6 @@ def ranking_selection(selection, n_candidates):
     return replace(selection, expected_trials=mean, eta=_ETA_OF_RANKING)
 
 
-def selection_rule(selection, n_candidates):
-    """Return the rule of a `PrivateSelection`; checks it.
-
-    Parameters
-    ----------
-    selection : PrivateSelection
-    n_candidates : int
-
-    Returns
-    -------
-    rule : BestOfTrials or PublishedScores
-    """
-    selection.check()
-    if selection.accounting == "composition":
-        return PublishedScores(n_candidates)
-    return BestOfTrials(selection, n_candidates)
-
-
 @dataclass(frozen=True)
 class BestOfTrials:
     """Run K trials, release the best; K is random and secret."""

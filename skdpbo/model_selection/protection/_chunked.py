@@ -62,6 +62,8 @@ class ChunkedProtection(AllRecordsProtection):
     chunks : Chunks
     """
 
+    for_groups = staticmethod(all_stated_for_groups)  # chunks divide no group
+
     def __init__(self, searcher, space, candidates, chunks):
         super().__init__(searcher, space, candidates)
         self.chunks = chunks
@@ -161,10 +163,6 @@ class ChunkedProtection(AllRecordsProtection):
         columns = getattr(opened.X, "shape", ())[1:]  # public, as all of the schema
         n_features = {"n_features_in_": columns[0]} if columns else {}
         return replace(chosen, attributes=chosen.attributes | n_features)
-
-    def for_groups(self, guarantee):
-        """Return the guarantee of chunks that divide no group, for all records of a group."""
-        return all_stated_for_groups(guarantee)
 
 
 def _refuse_schema(estimator, n_chunks, parts):

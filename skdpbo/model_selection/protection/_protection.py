@@ -160,7 +160,10 @@ class Protection(NotPickled):
             Their types alone count.
         """
         steps = self.searcher.estimator, self.candidates
-        names = unverified_steps(*steps, objects=_may_hold_objects(X))
+        types = [] if X is None else declared_types(X)
+        # Whether cells may be Python objects of any type; of a list, whose type is None, they may.
+        objects = any(dtype is None or getattr(dtype, "char", "") == "O" for dtype in types)
+        names = unverified_steps(*steps, objects=objects)
         if names:
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
         guarantee = of_class(self.searcher, guarantee)
@@ -210,12 +213,6 @@ class Protection(NotPickled):
                 UserWarning,
             )
         return routed.estimator.fit
-
-
-def _may_hold_objects(X):
-    """Whether cells of rows may be Python objects of any type; of a list they may."""
-    types = [] if X is None else declared_types(X)
-    return any(dtype is None or getattr(dtype, "char", "") == "O" for dtype in types)
 
 
 _DISJOINT = "no record is both in X and in X_val"

@@ -147,12 +147,12 @@ class PublicSearch(Protection):
         The words are scikit-learn's, for whom looks for them; its tracebacks are left out.
         """
         texts = [outcome["fit_error"] for outcome in self.outcomes]
-        errors = Counter(_error_line(text) for text in texts if text is not None)
-        if errors:
+        n_failed, errors = _counted((text, 1) for text in texts if text is not None)
+        if n_failed:
             warn_caller(
-                f"{errors.total()} fits failed out of a total of {len(texts)} on public rows. The "
+                f"{n_failed} fits failed out of a total of {len(texts)} on public rows. The "
                 "score on these train-test partitions for these parameters will be set to "
-                f"{self.searcher.error_score}. {_quoted(errors)}. {_ADVICE}",
+                f"{self.searcher.error_score}. {errors}. {_ADVICE}",
                 FitFailedWarning,
             )
         elif missing := int(np.sum(~np.isfinite(scores))):
@@ -213,29 +213,28 @@ def without_tracebacks():
         except ValueError as error:
             if not all_fits_failed(error):
                 raise
-            counts = Counter()
-            for number, text in _SECTION.findall(str(error)):
-                counts[_error_line(text)] += int(number)
+            sections = _SECTION.findall(str(error))
+            n_failed, errors = _counted((text, int(number)) for number, text in sections)
             raise ValueError(
-                f"All the {counts.total()} fits failed on public rows, perhaps because your "
-                f"model is misconfigured. {_quoted(counts)}. Nothing was charged. {_ADVICE}"
+                f"All the {n_failed} fits failed on public rows, perhaps because your "
+                f"model is misconfigured. {errors}. Nothing was charged. {_ADVICE}"
             ) from None
 
 
-def _error_line(text):
-    """Return the error at the end of a traceback, without the module of its type."""
-    # Of a chain of errors the last; its type stands in the first line that is not indented.
-    frames = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
-    line = next((line for line in frames if line and not line[0].isspace()), "an error")
-    kind, colon, message = line.partition(": ")
-    return kind.rpartition(".")[2] + colon + message.rstrip(".")
-
-
-def _quoted(errors):
-    """Return the most frequent errors with their numbers."""
+def _counted(tracebacks):
+    """Return the sum of the numbers of some tracebacks, and a text of the most frequent errors."""
+    errors = Counter()
+    for text, number in tracebacks:
+        # Of a chain of errors the last; its type stands in the first line that is not indented.
+        frames = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+        line = next((line for line in frames if line and not line[0].isspace()), "an error")
+        kind, colon, message = line.partition(": ")
+        # Without the module of the type.
+        errors[kind.rpartition(".")[2] + colon + message.rstrip(".")] += number
     quoted = [
         f"{number} fits failed with the following error: {error}"
         for error, number in errors.most_common(_KINDS)
     ]
     further = len(errors) - _KINDS
-    return "; ".join(quoted) + (f"; and {further} other errors" if further > 0 else "")
+    more = f"; and {further} other errors" if further > 0 else ""
+    return errors.total(), "; ".join(quoted) + more

@@ -26,7 +26,6 @@ from skdpbo.model_selection.rows._object_table import (
 from skdpbo.model_selection.rows._settled_types import (
     below_2_53,
     is_single_column,
-    of_single_column,
 )
 
 _NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
@@ -47,7 +46,7 @@ def as_public_schema(X_val, X_public):
     fine = np.zeros(n_rows(X_val), dtype=bool)
     if is_single_column(X_val) and is_single_column(X_public):
         frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
-        return of_single_column(frame, X_val), unreadable
+        return frame.iloc[:, 0].rename(X_val.name), unreadable
     if hasattr(X_val, "iloc") and hasattr(X_public, "dtypes") and hasattr(X_val, "dtypes"):
         return _frame_as_public(X_val, X_public, fine)
     dtype, width = _type_of_table(X_public)

@@ -66,7 +66,7 @@ def settled_rows(X, which=None):
     rows: whether a column of a frame is to be settled; None: all are.
     """
     if is_single_column(X):
-        return of_single_column(settled_rows(X.to_frame(), which), X)
+        return settled_rows(X.to_frame(), which).iloc[:, 0].rename(X.name)
     if hasattr(X, "isetitem"):
         columns = [X.iloc[:, j] for j in range(X.shape[1])]
         settled = [_settled_column(c) if which is None or which(c) else c for c in columns]
@@ -88,11 +88,6 @@ def is_single_column(X):
     """Whether rows are a pandas series, such as texts."""
     # By what it can do, here and below: pandas is not required, and not imported.
     return hasattr(X, "iloc") and hasattr(X, "to_frame") and not hasattr(X, "columns")
-
-
-def of_single_column(frame, X):
-    """Return the one column of a frame, under the name of the series it was made of."""
-    return frame.iloc[:, 0].rename(X.name)
 
 
 def _settled_column(column):
@@ -189,7 +184,7 @@ def _holds_long_integers(values):
 def settled_public_rows(X):
     """Return public rows, cut from a table with protected ones, typed by public values alone."""
     if is_single_column(X):
-        return of_single_column(settled_public_rows(X.to_frame()), X)
+        return settled_public_rows(X.to_frame()).iloc[:, 0].rename(X.name)
     X = _real_if_exact(_with_own_index(X))
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
         X = X.astype(object)  # as one missing value makes them

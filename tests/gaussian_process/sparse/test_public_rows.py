@@ -360,7 +360,7 @@ def test_residuals_that_overflow_give_no_warning():
 
 
 class Residuals:
-    radius, width, seen = 1, 1, None
+    radius, width, workspace, seen = 1, 1, None, None
 
     def __call__(self, X, Y, workspace):
         self.seen = Y

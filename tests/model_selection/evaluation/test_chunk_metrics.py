@@ -24,7 +24,6 @@ from _support.internals import (
     chunk_parts,
     chunk_positions,
     clipped_excess,
-    metric_excess_cap,
     resolve_chunk_scorer,
     total_loss_sensitivity,
 )
@@ -88,8 +87,11 @@ class TestSensitivity:
                     largest_plain = max(largest_plain, abs(sum(one[i]) - sum(other[i])))
         assert largest == cap
         assert largest_plain == total_loss_sensitivity(3)
-        assert metric_excess_cap(2**20, 0.05) == 2**20 // 20
-        assert metric_excess_cap(3, 0.05) == 1
+        clipped = training(Ridge(), "r2", X, X[:, 0])
+        clipped.excess_bound = 0.05
+        assert clipped._excess_cap() == (2**20 // 20, 2**20 // 20)
+        clipped.scorer.units = 3
+        assert clipped._excess_cap() == (1, 1)
 
     def changed_chunks(self, scoring, seed, **parts):
         """Return how many of the losses a replaced record moves, in each of 6 positions."""

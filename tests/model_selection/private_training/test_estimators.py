@@ -43,7 +43,6 @@ from _support.internals import (
     plan_trials,
     private_steps,
     refuse_revealing_parts,
-    selection_rule,
 )
 from _support.protections import private_selection
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
@@ -327,7 +326,6 @@ class TestBudgets:
         model = Pipeline([(str(i), Private(kind)) for i in range(n_steps)])
         made = plan(model, [{}] * 7, epsilon=1.0, delta=1e-5, selection=selection)
         stated = [step.privacy_guarantee() for _, step in made.models[0].steps]
-        rule = selection_rule(private_selection(selection), 7)
         if kind == "gaussian":
             mu = math.hypot(*(g.mu for g in stated))
             assert made.budget.mu * (1 - 1e-6) < mu <= made.budget.mu
@@ -335,17 +333,17 @@ class TestBudgets:
             assert sum(g.epsilon for g in stated) <= made.budget.epsilon
             assert sum(g.epsilon for g in stated) > made.budget.epsilon * (1 - 1e-6)
             assert sum(g.delta for g in stated) <= made.budget.delta
-        whole = rule.total(made.budget, 1e-5)
+        whole = made.rule.total(made.budget, 1e-5)
         assert 1 - 1e-4 < whole.epsilon <= 1
         assert made.guarantee.epsilon == 1.0
         assert made.guarantee.delta == 1e-5
 
     def test_a_step_that_states_more_than_it_is_given_is_reined_in(self):
         # Ten per cent above what it is asked for: the search asks for less.
-        (model,) = plan(Private("pure", slack=1.1), epsilon=1.0, delta=0.0).models
+        made = plan(Private("pure", slack=1.1), epsilon=1.0, delta=0.0)
+        (model,) = made.models
         stated = model.privacy_guarantee()
-        rule = selection_rule(private_selection(), 1)
-        assert stated.epsilon <= largest_trial_epsilon(rule, 1.0, 0.0)
+        assert stated.epsilon <= largest_trial_epsilon(made.rule, 1.0, 0.0)
         assert model.epsilon < stated.epsilon
 
     def test_a_step_that_ignores_its_budget_is_refused(self):

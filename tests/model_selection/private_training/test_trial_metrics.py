@@ -151,7 +151,7 @@ class TestNoise:
 
         def counts(record):
             truth, predicted = np.array([*others, record]).T
-            return one_vs_rest_counts(confusion_cells(truth, predicted, 3))[parts]
+            return one_vs_rest_counts(confusion_cells(4 * truth + predicted, 3))[parts]
 
         changes = [np.square(counts(a) - counts(b)).sum() for a in cells for b in cells]
         assert max(changes) == square

@@ -144,12 +144,12 @@ def cost_matrix(false_negative, false_positive, units):
     return np.column_stack([np.clip(costs, 0, units), np.full(len(costs), units)])
 
 
-def confusion_cells(truth, predicted, n_classes):
+def confusion_cells(outcomes, n_classes):
     """Count the records of each cell, shape (C, C + 1), int64; column C is unreadable.
 
-    Protected: pass only to a mechanism.
+    Protected: pass only to a mechanism. `outcomes`: C + 1 times the class, plus the prediction.
     """
-    flat = np.bincount(truth * (n_classes + 1) + predicted, minlength=n_classes * (n_classes + 1))
+    flat = np.bincount(outcomes, minlength=n_classes * (n_classes + 1))
     return flat.reshape(n_classes, n_classes + 1)
 
 

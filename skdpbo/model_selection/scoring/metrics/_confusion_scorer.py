@@ -171,7 +171,7 @@ class ConfusionScorer(MetricScorer):
 
     def exact_sums(self, outcomes):
         """Return (total cost, counts of the score). Protected: pass only to a mechanism."""
-        cells = self._cells(outcomes)
+        cells = confusion_cells(outcomes, len(self.classes))
         total = int((cells * self.costs).sum())
         return total, *(int(count) for count in self._released_counts(cells))
 
@@ -208,12 +208,9 @@ class ConfusionScorer(MetricScorer):
             return super().__call__(estimator, X, y, sample_weight)
         prediction, known = self._predict(estimator, X, y), self.public_scorer
         score = CountedScore(known._sign * known._score_func(y, prediction, **known._kwargs))
-        score.cells = self._cells(self._outcomes(estimator, y, prediction))
+        outcomes = self._outcomes(estimator, y, prediction)
+        score.cells = confusion_cells(outcomes, len(self.classes))
         return score
-
-    def _cells(self, outcomes):
-        c = len(self.classes)
-        return confusion_cells(outcomes // (c + 1), outcomes % (c + 1), c)
 
     def _outcomes(self, estimator, y, prediction):
         c = len(self.classes)

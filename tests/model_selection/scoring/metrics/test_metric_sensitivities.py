@@ -201,7 +201,7 @@ CELLS = [(a, b) for a in range(3) for b in range(4)]
 
 def cells_of(data):
     truth, predicted = data.astype(int).T
-    return confusion_cells(truth, predicted, 3)
+    return confusion_cells(4 * truth + predicted, 3)
 
 
 class TestCounts:
@@ -220,7 +220,7 @@ class TestCounts:
     def test_cells_of_two_classes(self):
         def counts(data):
             truth, predicted = data.astype(int).T
-            return one_vs_rest_counts(confusion_cells(truth, predicted, 2))[[0, 2]].ravel()
+            return one_vs_rest_counts(confusion_cells(3 * truth + predicted, 2))[[0, 2]].ravel()
 
         records = list(product(range(2), range(3)))
         assert largest_change(counts, records, 3) == 2
