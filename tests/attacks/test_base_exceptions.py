@@ -29,7 +29,23 @@ class Interruption(KeyboardInterrupt):
     """Not the caller's own."""
 
 
-KINDS = [PanicException, SystemExit, Interruption, MemoryError, RecursionError]
+class LikeAll(type):
+    """Class of a class that says that it is any other."""
+
+    def __eq__(cls, other):
+        return True
+
+    __hash__ = type.__hash__
+
+
+class ChameleonError(Exception, metaclass=LikeAll):
+    """One that is taken for an interrupt where classes are compared by ``==``."""
+
+    def __init__(self, *args):
+        super().__init__(*args or (f"made anew by {SECRET}",))
+
+
+KINDS = [PanicException, SystemExit, Interruption, MemoryError, RecursionError, ChameleonError]
 X, Y = np.linspace(0, 1, 40)[:, None], np.zeros(40)
 X_VAL = np.append(np.linspace(0, 1, 9), SECRET)[:, None]
 
