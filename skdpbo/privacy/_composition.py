@@ -26,6 +26,7 @@ from skdpbo.privacy._guarantee import (
 from skdpbo.privacy._rounding import round_up
 
 _TINY = math.ulp(0.0)
+SAME_GROUPS = "the groups are the same in all releases"
 _OF_ANY_NUMBER = ("add-remove", GROUP_RELATIONS["add-remove"])
 
 
@@ -86,6 +87,8 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
         delta=total,
         mu=total_mu(atoms) if gaussian else None,
         distance=math.fsum(g.statistical_distance for g in atoms) if gaussian else 0.0,
+        # A group of one release may hold several of another.
+        assumption=SAME_GROUPS if "group" in guarantees[0].neighbours else "",
     )
     # A further composition starts from these again, so that no bound is composed of bounds.
     set_fields(composed, parts=tuple(atoms))

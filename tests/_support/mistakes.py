@@ -23,6 +23,7 @@ FAULTS = "tests/attacks/test_faults.py"
 ISOLATED = "_isolation/_isolated_calls.py"
 SILENCE = "_isolation/_silence.py"
 TRAINED = "model_selection/private_training/_trials.py"
+RELATIONS = "tests/model_selection/test_groups.py -k TestRelations"
 COMPOSITION = "tests/privacy/test_privacy_composition.py -k one_change"
 STEPS = "model_selection/private_training/_estimators.py"
 
@@ -157,6 +158,8 @@ PRIVACY = [
         "tests/privacy/test_privacy_composition.py -k leaves_nothing",
     ),
     ("_composition.py", 'if "group" in neighbours', "if False", COMPOSITION),
+    ("_composition.py", 'if "group" in guarantees[0].neighbours', "if False", RELATIONS),
+    ("ledger/_ledger.py", 'if name.startswith("one group")', "if False", RELATIONS),
     ("_composition.py", "if neighbours in _OF_ANY_NUMBER", "if False", COMPOSITION),
     (
         "ledger/_charging.py",
