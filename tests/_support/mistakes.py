@@ -340,6 +340,12 @@ FLOOR = [
 SELECTION = [
     (
         "private_training/_descent_trainings.py",
+        "UNWATCHED, *trainings.assumptions]",
+        "UNWATCHED, *both.assumptions]",
+        f"{PRIVATE_DESCENT} -k test_groups",
+    ),
+    (
+        "private_training/_descent_trainings.py",
         "numbers = range(self._n_trained - len(models), self._n_trained)",
         "numbers = range(len(models))",
         PRIVATE_DESCENT,
