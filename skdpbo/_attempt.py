@@ -119,9 +119,16 @@ def refuse_masked(values: Any, name: str) -> None:
 
 def _drop_frames(error):
     """Drop the frames of an error, and the errors that led to it, which have frames, too."""
-    BaseException.with_traceback(error, None)  # of the base class: others may raise
-    for part in (BaseException.__context__, BaseException.__cause__):
-        part.__set__(error, None)
-    if issubclass(type(error), BaseExceptionGroup):
-        for inner in BaseExceptionGroup.exceptions.__get__(error):
-            _drop_frames(inner)
+    # No recursion, which an error in a thousand groups would end; one may be in a group twice.
+    pending: list[BaseException] = [error]
+    seen: set[int] = set()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        BaseException.with_traceback(part, None)  # of the base class: others may raise
+        for link in (BaseException.__context__, BaseException.__cause__):
+            link.__set__(part, None)
+        if issubclass(type(part), BaseExceptionGroup):
+            pending += BaseExceptionGroup.exceptions.__get__(part)

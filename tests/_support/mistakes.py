@@ -313,6 +313,12 @@ FLOOR = [
     ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),
     ("_attempt.py", "raise interrupt", "raise interrupt(str(args))", RAISED),
     ("_attempt.py", "if _is_of_handler(error)", "if True", RAISED),
+    (
+        "_attempt.py",
+        "pending += BaseExceptionGroup.exceptions.__get__(part)",
+        "[_drop_frames(inner) for inner in BaseExceptionGroup.exceptions.__get__(part)]",
+        RAISED,
+    ),
     ("_attempt.py", "any(kind is known for known in kinds)", "kind in kinds", RAISED),
     ("_attempt.py", "tb_frame.f_code in codes", "tb_frame.f_code", "tests/attacks/test_signals.py"),
     (f"{OUTSOURCED}/_curator.py", "seed = self._seed", "seed = self.random_state", CURATOR),

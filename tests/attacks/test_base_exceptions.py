@@ -45,7 +45,18 @@ class ChameleonError(Exception, metaclass=LikeAll):
         super().__init__(*args or (f"made anew by {SECRET}",))
 
 
+class NestedError(Exception):
+    """One in more groups than calls may be nested, each of which holds the one before twice."""
+
+    def __new__(cls, *args):
+        error = ValueError(*args)
+        for _ in range(3000):
+            error = ExceptionGroup(str(args), [error, error])
+        return error
+
+
 KINDS = [PanicException, SystemExit, Interruption, MemoryError, RecursionError, ChameleonError]
+KINDS += [NestedError]
 X, Y = np.linspace(0, 1, 40)[:, None], np.zeros(40)
 X_VAL = np.append(np.linspace(0, 1, 9), SECRET)[:, None]
 
