@@ -48,6 +48,11 @@ def attempt(function, *args, **kwargs):
             _drop_frames(error)
             if interrupt is None:
                 return None, error
+    return _pass_on(interrupt)
+
+
+def _pass_on(interrupt):
+    """Raise what is the caller's own; this frame shows it to calls of `attempt` around."""
     raise interrupt
 
 
@@ -58,8 +63,9 @@ def _is_of_handler(error):
     if frames is None or threading.current_thread() is not threading.main_thread():
         return False
     handlers = map(signal.getsignal, signal.valid_signals())
-    # Nothing but an interrupt leaves an inner call of `attempt`, which has dropped its frames.
-    codes = {attempt.__code__, *map(_code_of, handlers)} - {None}
+    # An inner call of `attempt` has dropped the frames of an interrupt. Another error leaves one as
+    # well, where it cannot call a function any more: of a record that holds itself.
+    codes = {_pass_on.__code__, *map(_code_of, handlers)} - {None}
     while frames is not None:
         if frames.tb_frame.f_code in codes:
             return True
@@ -68,7 +74,9 @@ def _is_of_handler(error):
 
 
 def _code_of(handler):
-    """Return the code that a handler runs; None of one in C, as that of Ctrl-C."""
+    """Return the code that a handler runs; None of one in C, as that of Ctrl-C, and of none."""
+    if not callable(handler):  # SIG_DFL: an enum, of which the class is called like any other
+        return None
     while isinstance(handler, partial):
         handler = handler.func
     function = getattr(handler, "__func__", handler)  # of a method

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from _support.internals import UserLoss, as_numbers, as_objects, attempt, codes_among, zero_one
 from _support.planted import original, put
@@ -191,6 +191,13 @@ def read(table, cell):
 TABLES = ["list", "array", "frame", "rows", "targets"]
 
 
+def test_calls_as_deep_as_python_allows_end_with_a_result():
+    def deeper():
+        return attempt(deeper)
+
+    assert isinstance(deeper(), tuple)  # the innermost call could not look into its own error
+
+
 class TestCells:
     """A cell or label that cannot be read, of whatever class its exception is."""
 
@@ -209,6 +216,19 @@ class TestCells:
         search = DPGridSearchCV(model, {"C": [1.0]}, guide=False, scoring=scoring, epsilon=1e6)
         search.fit(X, y, X_val=X[[*range(40), 0]], y_val=labels)
         assert search.best_index_ == 0
+
+    @pytest.mark.parametrize("form", ["list", "array"])
+    def test_a_target_that_holds_itself(self, form):
+        """Reading it to its end ended the fit, after the charge."""
+        own = []
+        own.append(own)
+        targets = [0.0] * 9 + [own]
+        if form == "array":
+            targets = np.fromiter(targets, object, len(targets))
+        search = DPGridSearchCV(LinearRegression(), {"fit_intercept": [True]}, loss_bound=1.0, cv=2)
+        search.set_params(epsilon=1e6, score_fraction=0.5)
+        search.fit(X, Y, X_val=np.zeros((10, 1)), y_val=targets)
+        assert search.best_score_ == pytest.approx(-0.1, abs=0.01)
 
     @pytest.mark.parametrize("width", [None, 1])
     def test_rows_of_objects(self, width):
