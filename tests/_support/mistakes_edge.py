@@ -117,12 +117,6 @@ _EDGE = [
     ),
     (
         "rows/_public_types.py",
-        "_target(part, kind, several=False)",
-        "_target(part, kind)",
-        "tests/attacks/test_base_exceptions.py -k holds_itself",
-    ),
-    (
-        "rows/_public_types.py",
         "elif dtype == np.object_:",
         "elif False:",
         f"{_SEARCH}/rows/test_protected.py -k truth",

@@ -100,6 +100,11 @@ def test_an_error_of_a_record_does_not(handler, kind):
     assert str(error) == f"cannot read {SECRET}"
 
 
+def test_it_ends_calls_around_the_one_that_it_met(handler):
+    with pytest.raises(SystemExit):
+        attempt(attempt, Slow().predict, X)
+
+
 def test_an_error_of_another_thread_does_not(handler):
     errors = []
     call = partial(attempt, leave, signal.SIGTERM, None)
