@@ -5,12 +5,14 @@ And single values that are missing, hidden by a mask, or complex for those of ot
 
 import signal
 import threading
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 _COMPLEX_TYPES = complex, np.complex64, np.complex128, np.clongdouble
+_OF_THE_CALLER = KeyboardInterrupt, GeneratorExit
 
 
 def attempt(function, *args, **kwargs):
@@ -41,11 +43,16 @@ def attempt(function, *args, **kwargs):
     except BaseException as error:
         # Exact classes: anything derived from them is not the caller's own.
         interrupt: Any = type(error)
-        if interrupt not in (KeyboardInterrupt, GeneratorExit):
+        if not is_among(interrupt, _OF_THE_CALLER):
             interrupt = error if _is_of_handler(error) else None
             _drop_frames(error)
             if interrupt is None:
                 return None, error
+    return _pass_on(interrupt)
+
+
+def _pass_on(interrupt):
+    """Raise what is the caller's own; this frame shows it to calls of `attempt` around."""
     raise interrupt
 
 
@@ -56,8 +63,9 @@ def _is_of_handler(error):
     if frames is None or threading.current_thread() is not threading.main_thread():
         return False
     handlers = map(signal.getsignal, signal.valid_signals())
-    # Nothing but an interrupt leaves an inner call of `attempt`, which has dropped its frames.
-    codes = {attempt.__code__, *map(_code_of, handlers)} - {None}
+    # An inner call of `attempt` has dropped the frames of an interrupt. Another error leaves one as
+    # well, where it cannot call a function any more: of a record that holds itself.
+    codes = {_pass_on.__code__, *map(_code_of, handlers)} - {None}
     while frames is not None:
         if frames.tb_frame.f_code in codes:
             return True
@@ -66,7 +74,9 @@ def _is_of_handler(error):
 
 
 def _code_of(handler):
-    """Return the code that a handler runs; None of one in C, as that of Ctrl-C."""
+    """Return the code that a handler runs; None of one in C, as that of Ctrl-C, and of none."""
+    if not callable(handler):  # SIG_DFL: an enum, of which the class is called like any other
+        return None
     while isinstance(handler, partial):
         handler = handler.func
     function = getattr(handler, "__func__", handler)  # of a method
@@ -94,13 +104,18 @@ def is_known(value):
     return value is not None and bool(attempt(lambda: bool(value == value))[0])
 
 
+def is_among(kind: type, kinds: Iterable[type]) -> bool:
+    """Whether a class is one of several; its own class may define ``==`` and ``hash``."""
+    return any(kind is known for known in kinds)
+
+
 def real_if_exact(cell):
     """Return a complex number without imaginary part as a real one, anything else as it is.
 
     One complex number among those of other records has made complex ones of all.
     """
     # Not of a sub-class, whose attributes may do anything.
-    exact = type(cell) in _COMPLEX_TYPES and cell.imag == 0
+    exact = is_among(type(cell), _COMPLEX_TYPES) and cell.imag == 0
     return cell.real if exact else cell
 
 
@@ -112,9 +127,16 @@ def refuse_masked(values: Any, name: str) -> None:
 
 def _drop_frames(error):
     """Drop the frames of an error, and the errors that led to it, which have frames, too."""
-    BaseException.with_traceback(error, None)  # of the base class: others may raise
-    for part in (BaseException.__context__, BaseException.__cause__):
-        part.__set__(error, None)
-    if issubclass(type(error), BaseExceptionGroup):
-        for inner in BaseExceptionGroup.exceptions.__get__(error):
-            _drop_frames(inner)
+    # No recursion, which an error in a thousand groups would end; one may be in a group twice.
+    pending: list[BaseException] = [error]
+    seen: set[int] = set()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        BaseException.with_traceback(part, None)  # of the base class: others may raise
+        for link in (BaseException.__context__, BaseException.__cause__):
+            link.__set__(part, None)
+        if issubclass(type(part), BaseExceptionGroup):
+            pending += BaseExceptionGroup.exceptions.__get__(part)

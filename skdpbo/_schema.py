@@ -42,6 +42,7 @@ _DATES = "Give dates as numbers, such as days since a fixed date."
 _MAX_WORK = 10_000
 _BY_ROW = "__array__", "__array_interface__", "__array_struct__", "__getitem__"
 _SINGLE = -1  # length of a number or a text
+_SINGLES = float, int, str, np.generic, complex, Decimal, Number
 
 
 def has_numeric_type(values):
@@ -286,9 +287,13 @@ def public_shape(values):
 
 def _length_of_row(row):
     kind = type(row)  # the attribute __class__ of a proxy may raise
-    if kind in (list, tuple):
+    if kind is list or kind is tuple:
         return len(row)
-    return _SINGLE if issubclass(kind, Number | str | np.generic) else None
+    if kind is float or kind is int or kind is str:  # most are
+        return _SINGLE
+    # By identity: the class of a class may define `==`, `hash` and `__mro__`.
+    bases = vars(type)["__mro__"].__get__(kind)
+    return _SINGLE if any(base is single for base in bases for single in _SINGLES) else None
 
 
 def refuse_equal_names(values, name):

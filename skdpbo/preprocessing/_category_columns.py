@@ -71,8 +71,8 @@ def category_key(value):
         return ("str", value)
     if value is None:
         return _MISSING
-    # Exact types: a sub-class could print its record, or compare as it likes.
-    if kind not in (bool, int, float):
+    # Exact types: a sub-class could print its record, or compare as it likes, its class as well.
+    if not (kind is bool or kind is int or kind is float):
         return None
     try:
         number = float(value) + 0.0  # -0.0 is 0.0

@@ -17,6 +17,7 @@ from skdpbo.privacy._composed_losses import (
 )
 from skdpbo.privacy._guarantee import (
     DELTA_ROUNDING,
+    GROUP_RELATIONS,
     RELATIONS,
     PrivacyGuarantee,
     implied_delta,
@@ -25,6 +26,8 @@ from skdpbo.privacy._guarantee import (
 from skdpbo.privacy._rounding import round_up
 
 _TINY = math.ulp(0.0)
+SAME_GROUPS = "the groups are the same in all releases"
+_OF_ANY_NUMBER = ("add-remove", GROUP_RELATIONS["add-remove"])
 
 
 def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> PrivacyGuarantee:
@@ -84,6 +87,8 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
         delta=total,
         mu=total_mu(atoms) if gaussian else None,
         distance=math.fsum(g.statistical_distance for g in atoms) if gaussian else 0.0,
+        # A group of one release may hold several of another.
+        assumption=SAME_GROUPS if "group" in guarantees[0].neighbours else "",
     )
     # A further composition starts from these again, so that no bound is composed of bounds.
     set_fields(composed, parts=tuple(atoms))
@@ -93,8 +98,9 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
 def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) -> PrivacyGuarantee:
     """Guarantee of releases on disjoint parts of the records: the largest, not the sum.
 
-    Which record belongs to which part must not depend on the records' values (by position, for
-    example): replacing a record then changes one part only.
+    Which record belongs to which part must not depend on the records' values: replacing a record
+    then changes one part only. Parts by position will do, but not for add-remove neighbours: one
+    record less moves others to another part. The records of a group are in one part.
 
     Parameters
     ----------
@@ -119,12 +125,20 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
         # A mu-GDP release is also GDP of every larger mu.
         mu=max(g.mu or 0.0 for g in guarantees) if gaussian else None,
         distance=max(g.statistical_distance for g in guarantees) if gaussian else 0.0,
-        assumption="each record belongs to one part, chosen without looking at its values",
+        assumption=_apart(guarantees[0].neighbours),
     )
     counts = [g.n_protected for g in guarantees if g.n_protected is not None]
     # The parts are disjoint, so numbers add; one that is secret keeps the sum secret.
     complete = len(counts) == len(guarantees)
     return replace(merged, n_protected=sum(counts) if complete else None)
+
+
+def _apart(neighbours: str) -> str:
+    """Return the assumption under which one change of the data changes one part only."""
+    unit = "all records of each group belong" if "group" in neighbours else "each record belongs"
+    # Records that are added or removed move the positions of those that follow.
+    others = " or at other records (not by position)" if neighbours in _OF_ANY_NUMBER else ""
+    return f"{unit} to one part, chosen without looking at values{others}"
 
 
 def _check_together(guarantees: Sequence[PrivacyGuarantee]) -> None:

@@ -13,6 +13,7 @@ EFFECTS = "tests/attacks/test_side_effects.py tests/attacks/test_shared_objects.
 EFFECTS += " tests/attacks/test_hidden_trajectory.py tests/attacks/test_protected_rows.py"
 CHUNKS = "tests/model_selection/test_fit_chunks.py"
 RAISED = "tests/attacks/test_base_exceptions.py"
+RAISED_BY_SIGNALS = "tests/attacks/test_signals.py"
 ENDS = "tests/model_selection/scoring/metrics/test_metric_scorers.py -k TestNoiseBeyondTheRange"
 PRIVATE_DESCENT = "tests/model_selection/test_fit_private_descent.py"
 BAD_INPUT = "tests/model_selection/test_bad_input.py"
@@ -23,6 +24,8 @@ FAULTS = "tests/attacks/test_faults.py"
 ISOLATED = "_isolation/_isolated_calls.py"
 SILENCE = "_isolation/_silence.py"
 TRAINED = "model_selection/private_training/_trials.py"
+RELATIONS = "tests/model_selection/test_groups.py -k TestRelations"
+COMPOSITION = "tests/privacy/test_privacy_composition.py -k one_change"
 STEPS = "model_selection/private_training/_estimators.py"
 
 MECHANISMS = [
@@ -155,6 +158,10 @@ PRIVACY = [
         "if False:",
         "tests/privacy/test_privacy_composition.py -k leaves_nothing",
     ),
+    ("_composition.py", 'if "group" in neighbours', "if False", COMPOSITION),
+    ("_composition.py", 'if "group" in guarantees[0].neighbours', "if False", RELATIONS),
+    ("ledger/_ledger.py", 'if name.startswith("one group")', "if False", RELATIONS),
+    ("_composition.py", "if neighbours in _OF_ANY_NUMBER", "if False", COMPOSITION),
     (
         "ledger/_charging.py",
         'value = getattr(value, "categories", ())',
@@ -305,9 +312,19 @@ FLOOR = [
     (ISOLATED, 'np.errstate(all="ignore")', "np.errstate()", EFFECTS),
     (ISOLATED, "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
     ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),
-    ("_attempt.py", "raise interrupt", "raise interrupt(str(args))", RAISED),
+    ("_attempt.py", "_pass_on(interrupt)\n\n", "_pass_on(interrupt(str(args)))\n\n", RAISED),
+    ("_attempt.py", "{_pass_on.__code__, *map", "{attempt.__code__, *map", RAISED),
+    ("_attempt.py", "{_pass_on.__code__, *map", "{*map", RAISED_BY_SIGNALS),
+    ("_attempt.py", "if not callable(handler)", "if False", RAISED_BY_SIGNALS),
     ("_attempt.py", "if _is_of_handler(error)", "if True", RAISED),
-    ("_attempt.py", "tb_frame.f_code in codes", "tb_frame.f_code", "tests/attacks/test_signals.py"),
+    (
+        "_attempt.py",
+        "pending += BaseExceptionGroup.exceptions.__get__(part)",
+        "[_drop_frames(inner) for inner in BaseExceptionGroup.exceptions.__get__(part)]",
+        RAISED,
+    ),
+    ("_attempt.py", "any(kind is known for known in kinds)", "kind in kinds", RAISED),
+    ("_attempt.py", "tb_frame.f_code in codes", "tb_frame.f_code", RAISED_BY_SIGNALS),
     (f"{OUTSOURCED}/_curator.py", "seed = self._seed", "seed = self.random_state", CURATOR),
     (f"{OUTSOURCED}/_answers.py", "low / 2 + high / 2", "(low + high) / 2", CURATOR),
     (f"{OUTSOURCED}/_noisy_rows.py", "self.domain.norm * largest", "largest", CURATOR),
@@ -331,6 +348,12 @@ FLOOR = [
     ),
 ]
 SELECTION = [
+    (
+        "private_training/_descent_trainings.py",
+        "UNWATCHED, *trainings.assumptions]",
+        "UNWATCHED, *both.assumptions]",
+        f"{PRIVATE_DESCENT} -k test_groups",
+    ),
     (
         "private_training/_descent_trainings.py",
         "numbers = range(self._n_trained - len(models), self._n_trained)",

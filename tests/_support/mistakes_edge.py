@@ -2,6 +2,7 @@
 
 _SEARCH = "tests/model_selection"
 _SCHEMA = "tests/test_schema.py"
+_SPEAKING = "tests/attacks/test_speaking_cells.py"
 _RANGES = "tests/preprocessing/test_scalers.py"
 
 _EDGE = [
@@ -592,9 +593,17 @@ MISTAKES += [
         "if True:",
         "tests/compatibility/test_dask_arrays.py",
     ),
+    (
+        "preprocessing/_category_columns.py",
+        "kind is bool or kind is int or kind is float",
+        "kind in (bool, int, float)",
+        _SPEAKING,
+    ),
     ("_schema.py", '_KINDS.get(dtype.to_python(), "others")', '"objects"', f"{_SCHEMA} -k name"),
     ("_schema.py", 'str(arrow))[0], "others"', 'str(arrow))[0], "objects"', f"{_SCHEMA} -k arrow"),
     ("_schema.py", "any(t is None for t", "any(False for t", f"{_SCHEMA} -k tables"),
+    ("_schema.py", "kind is list or kind is tuple", "kind in (list, tuple)", _SPEAKING),
+    ("_schema.py", "any(base is single for", "any(base == single for", _SPEAKING),
     ("_schema.py", "return at_hand and all", "return all", f"{_SCHEMA} -k file"),
     (
         "_private_estimator.py",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from _support.internals import UserLoss, as_numbers, as_objects, attempt, codes_among, zero_one
 from _support.planted import original, put
@@ -29,7 +29,34 @@ class Interruption(KeyboardInterrupt):
     """Not the caller's own."""
 
 
-KINDS = [PanicException, SystemExit, Interruption, MemoryError, RecursionError]
+class LikeAll(type):
+    """Class of a class that says that it is any other."""
+
+    def __eq__(cls, other):
+        return True
+
+    __hash__ = type.__hash__
+
+
+class ChameleonError(Exception, metaclass=LikeAll):
+    """One that is taken for an interrupt where classes are compared by ``==``."""
+
+    def __init__(self, *args):
+        super().__init__(*args or (f"made anew by {SECRET}",))
+
+
+class NestedError(Exception):
+    """One in more groups than calls may be nested, each of which holds the one before twice."""
+
+    def __new__(cls, *args):
+        error = ValueError(*args)
+        for _ in range(3000):
+            error = ExceptionGroup(str(args), [error, error])
+        return error
+
+
+KINDS = [PanicException, SystemExit, Interruption, MemoryError, RecursionError, ChameleonError]
+KINDS += [NestedError]
 X, Y = np.linspace(0, 1, 40)[:, None], np.zeros(40)
 X_VAL = np.append(np.linspace(0, 1, 9), SECRET)[:, None]
 
@@ -164,6 +191,13 @@ def read(table, cell):
 TABLES = ["list", "array", "frame", "rows", "targets"]
 
 
+def test_calls_as_deep_as_python_allows_end_with_a_result():
+    def deeper():
+        return attempt(deeper)
+
+    assert isinstance(deeper(), tuple)  # the innermost call could not look into its own error
+
+
 class TestCells:
     """A cell or label that cannot be read, of whatever class its exception is."""
 
@@ -182,6 +216,19 @@ class TestCells:
         search = DPGridSearchCV(model, {"C": [1.0]}, guide=False, scoring=scoring, epsilon=1e6)
         search.fit(X, y, X_val=X[[*range(40), 0]], y_val=labels)
         assert search.best_index_ == 0
+
+    @pytest.mark.parametrize("form", ["list", "array"])
+    def test_a_target_that_holds_itself(self, form):
+        """Reading it to its end ended the fit, after the charge."""
+        own = []
+        own.append(own)
+        targets = [0.0] * 9 + [own]
+        if form == "array":
+            targets = np.fromiter(targets, object, len(targets))
+        search = DPGridSearchCV(LinearRegression(), {"fit_intercept": [True]}, loss_bound=1.0, cv=2)
+        search.set_params(epsilon=1e6, score_fraction=0.5)
+        search.fit(X, Y, X_val=np.zeros((10, 1)), y_val=targets)
+        assert search.best_score_ == pytest.approx(-0.1, abs=0.01)
 
     @pytest.mark.parametrize("width", [None, 1])
     def test_rows_of_objects(self, width):

@@ -1,16 +1,22 @@
 """Handlers of signals that raise, as of SIGTERM or of alarms: they end a fit, a record does not."""
 
+import enum
 import signal
 import sys
 import threading
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from _support.internals import attempt, mixes_rows
 from skdpbo import DPGridSearchCV
+from skdpbo.exceptions import SkdpboWarning
 from skdpbo.model_selection import Chunks
 from skdpbo.privacy import PrivacyLedger
 
@@ -94,6 +100,11 @@ def test_an_error_of_a_record_does_not(handler, kind):
     assert str(error) == f"cannot read {SECRET}"
 
 
+def test_it_ends_calls_around_the_one_that_it_met(handler):
+    with pytest.raises(SystemExit):
+        attempt(attempt, Slow().predict, X)
+
+
 def test_an_error_of_another_thread_does_not(handler):
     errors = []
     call = partial(attempt, leave, signal.SIGTERM, None)
@@ -119,3 +130,31 @@ def test_a_signal_ends_the_checks_of_public_rows(monkeypatch, handler):
 
 def time_out(code):
     raise TimeoutError
+
+
+class Ward(enum.IntEnum):
+    """Places that have a number."""
+
+    SURGERY = 0
+    MATERNITY = 1
+
+
+def numbers_of_wards(X):
+    return np.vectorize(lambda cell: Ward(cell) if cell in (0, 1, UNKNOWN) else 0)(X).astype(float)
+
+
+UNKNOWN = 731652
+
+
+def test_an_enum_that_has_no_such_value_is_no_handler():
+    """That there is no handler is an enum as well: both are called by the class of all enums."""
+    public = np.tile([[0], [1]], (20, 1))
+    protected = public.copy()
+    protected[3] = UNKNOWN
+    model = make_pipeline(FunctionTransformer(numbers_of_wards), LogisticRegression())
+    search = DPGridSearchCV(model, {"logisticregression__C": [1.0]}, guide=False, epsilon=1e6)
+    rows = {"X_val": protected, "y_val": public[:, 0].copy()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        search.fit(public, public[:, 0], **rows)
+    assert search.best_score_ == pytest.approx(39 / 40, abs=1e-3)

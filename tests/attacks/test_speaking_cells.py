@@ -31,13 +31,29 @@ X, Y = RNG.uniform(-1, 1, (40, 2)), RNG.uniform(-1, 1, 40)
 LABELS, GROUPS = (Y > 0).astype(int), np.arange(40) // 2
 
 
-class Speaking:
+def say():
+    print(TEXT)
+    logging.getLogger(__name__).error(TEXT)
+    warnings.warn(TEXT, stacklevel=2)
+
+
+class SpeakingClass(type):
+    """A class that speaks where it is compared with others, or looked for among them."""
+
+    def __eq__(cls, other):
+        say()
+        return super().__eq__(other)
+
+    def __hash__(cls):
+        say()
+        return super().__hash__()
+
+
+class Speaking(metaclass=SpeakingClass):
     """A number that prints, logs and warns of itself wherever it is used."""
 
     def __float__(self, *args, **kwargs):
-        print(TEXT)
-        logging.getLogger(__name__).error(TEXT)
-        warnings.warn(TEXT, stacklevel=2)
+        say()
         return 0.5
 
     def __hash__(self):
@@ -50,11 +66,11 @@ class Speaking:
         return np.asarray(float(self))
 
 
-class SpeakingRow(list):
+class SpeakingRow(list, metaclass=SpeakingClass):
     """A row that prints, logs and warns where it is asked for its length."""
 
     def __len__(self):
-        float(Speaking())
+        say()
         return super().__len__()
 
 

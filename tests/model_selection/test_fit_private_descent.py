@@ -240,6 +240,8 @@ class TestFit:
         fitted = search().fit(X, Y, groups=groups)
         assert "group" in fitted.privacy_.neighbours
         assert fitted.privacy_.n_protected == 100
+        # A record by itself in one part is not enough: its group is.
+        assert not [text for text in fitted.privacy_.assumptions if "each record" in text]
 
     def test_bad_records_are_not_mentioned(self, capfd, recwarn):
         bad_X, bad_Y = X.copy(), Y.copy()

@@ -562,7 +562,12 @@ class TestRelations:
         for others in ((self.PURE, self.ROWS), (self.PURE, self.ADDED), (self.ADDED, self.ROWS)):
             with pytest.raises(ValueError, match="do not compose"):
                 compose(*others)
-        assert compose(self.PURE, self.PURE).neighbours == "one group replaced"
+        both = compose(self.PURE, self.PURE)
+        assert both.neighbours == "one group replaced"
+        # A site of one release holds persons of another.
+        assert both.assumptions == ("the groups are the same in all releases",)
+        assert not compose(self.ROWS, self.ROWS).assumptions
+        assert not compose(self.PURE).assumptions
 
     def test_a_record_that_stays_in_its_group(self):
         stated = as_replace_one(compose(self.PURE, self.PURE))
@@ -577,10 +582,13 @@ class TestRelations:
         assert ledger.to_dict()["neighbours"] == "one group replaced"
         ledger.charge(self.ADDED)
         converted = "one group replaced (one group more or less charges converted)"
+        converted += ", if the groups are the same in all releases"
         assert ledger.to_dict()["neighbours"] == converted
         assert ledger.spent().epsilon == pytest.approx(1.5)
         ledger.charge(self.ROWS)
-        assert ledger.to_dict()["neighbours"].startswith("replace-one (one group replaced and")
+        rows = ledger.to_dict()["neighbours"]
+        assert rows.startswith("replace-one (one group replaced and")
+        assert "the same" not in rows  # a record is in one group of each release
         assert ledger.spent().epsilon == pytest.approx(1.75)
 
 

@@ -312,6 +312,23 @@ def test_parallel_is_the_largest():
     assert any("one part" in a for a in mixed.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("neighbours", "grouped", "moves"),
+    [
+        ("replace-one", False, False),
+        ("add-remove", False, True),
+        ("one group replaced", True, False),
+        ("one group more or less", True, True),
+    ],
+)
+def test_parts_are_those_that_one_change_leaves_alone_but_for_one(neighbours, grouped, moves):
+    """A group in two parts pays for both; so do those after a removed record, by position."""
+    stated = pure(1.0, neighbours=neighbours)
+    (assumption,) = compose_parallel(stated, stated).assumptions
+    assert ("all records of each group belong to one part" in assumption) == grouped
+    assert ("not by position" in assumption) == moves
+
+
 def test_descriptions_are_merged():
     a = pure(0.5, protects="validation records", mechanism="permute-and-flip", reference="A")
     b = pure(0.5, protects="training records", mechanism="Laplace")

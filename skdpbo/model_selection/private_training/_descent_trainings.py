@@ -165,8 +165,7 @@ def _priced(estimator, params, budget, n_samples):
 
 def _joined(trainings, release, costs, n_trainings):
     """Return the guarantee of a record of either part."""
-    # What the release assumes of public rows has no meaning here; the rest is in ASSUMPTIONS.
-    both = compose_parallel(trainings, replace(release, assumptions=()), delta=release.delta)
+    both = compose_parallel(trainings, release, delta=release.delta)
     last = f", one of the released model (mu {costs[1].mu:.4g})" if costs[1:] else ""
     return replace(
         both,
@@ -176,7 +175,9 @@ def _joined(trainings, release, costs, n_trainings):
             f"{n_trainings} trainings (mu {costs[0].mu:.4g} each){last}, each "
             f"{costs[0].mechanism}; on other rows {release.mechanism}"
         ),
-        assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, UNWATCHED, *both.assumptions])),
+        # What the release assumes of public rows has no meaning here; the rest is in ASSUMPTIONS.
+        # That no record, or group, is in both parts is stated where the rows are not cut here.
+        assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, UNWATCHED, *trainings.assumptions])),
     )
 
 

@@ -119,15 +119,15 @@ def as_public_targets(y_val, y_public):
     return values.reshape(cells.shape)
 
 
-def _target(cell, kind):
-    """Return a target, or each one of a list, as a number of a kind; NaN if it is none."""
-    number, error = attempt(_number_of_kind, cell, kind)
+def _target(cell, kind, several=True):
+    """Return a target, or each one of `several`, as a number of a kind; NaN if it is none."""
+    number, error = attempt(_number_of_kind, cell, kind, several)
     return number if error is None else np.nan
 
 
-def _number_of_kind(cell, kind):
-    if isinstance(cell, list | tuple | np.ndarray):
-        return [_target(part, kind) for part in cell]
+def _number_of_kind(cell, kind, several):
+    if several and isinstance(cell, list | tuple | np.ndarray):  # which may hold themselves
+        return [_target(part, kind, several=False) for part in cell]
     value = _truth(cell)
     # Integers may be too long for a float.
     number = int(value) if isinstance(value, numbers.Integral) else float(value)

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from skdpbo.exceptions import NewBudgetWarning
 from skdpbo.privacy._checks import check_delta, check_positive, check_text
+from skdpbo.privacy._composition import SAME_GROUPS
 from skdpbo.privacy._guarantee import RELATIONS, PrivacyGuarantee
 from skdpbo.privacy._replace_one import common_relation
 from skdpbo.privacy.ledger._budget import Budget, LedgerEntry, budgets, fits
@@ -282,5 +283,10 @@ def _relations(entries: Sequence[LedgerEntry]) -> str:
         converted = [name for name in RELATIONS if name in relations and name != common]
         others = [name for name in relations if name not in RELATIONS]
         relations = [f"{common} ({' and '.join(converted)} charges converted)", *others]
+    if sum("group" in entry.guarantee.neighbours for entry in entries) > 1:
+        relations = [
+            f"{name}, if {SAME_GROUPS}" if name.startswith("one group") else name
+            for name in relations
+        ]
     mixed = ": the total covers each kind by itself, not both changes"
     return "; ".join(relations) + (mixed if len(relations) > 1 else "")
