@@ -617,10 +617,15 @@ class TestFailures:
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", NoisyScoreWarning)  # as the noise falls
             search.fit(X, Y)
-        search.set_params(estimator__y_bounds=None)
-        with pytest.warns(DefaultBoundsWarning, match="y_bounds") as told:
+        search.set_params(estimator__y_bounds=None, epsilon=0.2)
+        with pytest.warns(DefaultBoundsWarning, match="y_bounds.* 320 rows can show no") as told:
             search.fit(X, Y)
         assert [w.category for w in told].count(DefaultBoundsWarning) == 1
+        search.set_params(epsilon=2.0)  # as many rows as train can, sixty cannot
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DefaultBoundsWarning)
+            warnings.simplefilter("ignore", NoisyScoreWarning)
+            search.fit(X, Y)
 
     def test_bounds_are_missed_behind_a_step_that_takes_no_texts(self):
         model = make_pipeline(DPStandardScaler(X_bounds=(-1, 1)), DPRidge(y_bounds=(-1, 1)))

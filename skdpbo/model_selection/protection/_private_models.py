@@ -15,6 +15,7 @@ from skdpbo._isolation._isolated_calls import in_isolation, separate_copy
 from skdpbo._isolation._parallel import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
+    DefaultBoundsWarning,
     DryRunWarning,
     HiddenColumnsWarning,
     OutsideBoundsWarning,
@@ -28,7 +29,7 @@ from skdpbo.exceptions import (
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import Chosen
-from skdpbo.model_selection._sklearn import final_step, n_rows
+from skdpbo.model_selection._sklearn import final_step, n_rows, take_rows
 from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._train_and_score import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
@@ -78,6 +79,7 @@ _NOT_SHOWN = (
     OutsideBoundsWarning,
     WideBoundsWarning,
 )
+_MOST_SYNTHETIC = 20_000  # rows: more show all that an epsilon of .01 lets be seen
 _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."
 
 
@@ -182,8 +184,15 @@ class PrivateModelsProtection(AllRecordsProtection):
         shown = [(DryRunWarning, failure) for failure in self.failures]
         # All guesses of types: a step that takes no texts hides missing bounds of later ones.
         X, y, model = self.parts.X, self.parts.y, plan.models[0]
-        for table, targets in synthetic_rows(model, X, y):
-            for warning in in_isolation(_warnings_of_fit, model, table, targets):
+        for tables in synthetic_rows(model, X, y):
+            caught = in_isolation(_warnings_of_fit, model, *tables)
+            if any(warning.category is DefaultBoundsWarning for warning in caught):
+                # Whether bounds can be released depends on the number of rows.
+                n = min(len(self.positions[0]), _MOST_SYNTHETIC)
+                rows = np.resize(np.arange(n_rows(tables[0])), n)
+                repeated = [None if v is None else take_rows(v, rows) for v in tables]
+                caught = in_isolation(_warnings_of_fit, model, *repeated)
+            for warning in caught:
                 kind = warning.category
                 if issubclass(kind, SkdpboWarning) and kind not in _NOT_SHOWN:
                     shown.append((kind, str(warning.message)))
