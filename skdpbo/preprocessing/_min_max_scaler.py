@@ -105,10 +105,10 @@ class DPMinMaxScaler(PrivateScaler):
         scaled = super().transform(X)
         return np.clip(scaled, 0.0, 1.0, out=scaled) if self.clip else scaled
 
-    def _check_public(self, table):
+    def _check_public(self, table, counted=True):
         if self.X_bounds is not None:
             return check_bounds(self.X_bounds, table.shape[1], "X_bounds")
-        if not self._may_show_ranges(table.shape[0]):
+        if counted and not self._may_show_ranges(table.shape[0]):
             warn_of_no_range(self, ["X_bounds"], table.shape[0])
         return None  # the range is released
 

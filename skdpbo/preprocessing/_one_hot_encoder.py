@@ -276,7 +276,7 @@ class DPOneHotEncoder(PrivateTransformer):
         if given != "auto" if isinstance(given, str) else not np.iterable(given):
             raise ValueError('categories must be "auto" or a list of arrays.')
 
-    def _check_public(self, table):
+    def _check_public(self, table, counted=True):
         if isinstance(self.categories, str):
             return None
         given = [np.asarray(values, dtype=object).tolist() for values in self.categories]

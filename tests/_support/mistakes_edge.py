@@ -752,4 +752,22 @@ MISTAKES += [
         "mu_bounds = part",
         "tests/gaussian_process/sparse/test_classifier.py -k within_the_budget",
     ),
+    (
+        "gaussian_process/sparse/_regressor.py",
+        "X.shape[0] if counted else None",
+        "X.shape[0]",
+        "tests/gaussian_process/sparse/test_private_bounds.py -k decides_nothing",
+    ),
+    (
+        "gaussian_process/sparse/_classifier.py",
+        "X.shape[0] if counted else None",
+        "X.shape[0]",
+        "tests/gaussian_process/sparse/test_private_bounds.py -k decides_nothing",
+    ),
+    (
+        "preprocessing/_min_max_scaler.py",
+        "if counted and not",
+        "if not",
+        "tests/gaussian_process/sparse/test_private_bounds.py -k decides_nothing",
+    ),
 ]

@@ -59,6 +59,7 @@ STAGES = {
     "noise source": "mechanisms._source",
     "noisy rows": "gaussian_process.outsourced._noisy_rows",
     "object tables": "model_selection.rows._object_table",
+    "min-max scaler": "preprocessing._min_max_scaler",
     "one-hot encoder": "preprocessing._one_hot_encoder",
     "opendp": "mechanisms._opendp",
     "parallel": "_isolation._parallel",

@@ -45,9 +45,9 @@ def public_values(gp):
 class BaseOfAllRows(DPSparseGPRegressor):
     """Fits the base to protected rows as well."""
 
-    def _planned(self, mu, X_public, y_public, bounds, X, y):
+    def _planned(self, mu, counted, X_public, y_public, found, X, y):
         rows = np.concatenate([X_public, X]), np.concatenate([y_public, y])
-        return super()._planned(mu, *rows, bounds, X, y)
+        return super()._planned(mu, counted, *rows, found, X, y)
 
 
 class BoundOfProtectedResiduals(DPSparseGPRegressor):

@@ -200,7 +200,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         check_same_length(X, y, groups)
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
-        check = partial(self._planned, guarantee.mu)
+        check = partial(self._planned, guarantee.mu, groups is None)
         X, planned, source = self._opened(guarantee, partial(check, {}), X, groups=groups)
 
         # From here on records are read, after the charge. Labels become positions among public
@@ -251,16 +251,17 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     def _mechanism(self):
         return self._with_ranges(super()._mechanism)
 
-    def _planned(self, mu, found, X):
+    def _planned(self, mu, counted, found, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
-        budgets = self._budgets(mu, X.shape[0], {"X_bounds": X.shape[1]}, found)
+        n_rows = X.shape[0] if counted else None
+        budgets = self._budgets(mu, n_rows, {"X_bounds": X.shape[1]}, found)
         Z = self._inducing_points(X.shape[1], found)
         family = self._checked_kernels(Z, label_family(Z))
         # By design they lose at epsilon .1 (docs/benchmarks/rejected_ideas.md).
         shares = "fixed" if self.kernel is None else "equal"
         build = partial(WhitenedMethod, family, Z, mu=budgets.moments, shares=shares)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
-        self._warn_of_plan(budgets, X.shape[0], family.kernels, Z)
+        self._warn_of_plan(budgets, n_rows, family.kernels, Z)
         return budgets, Z, family, build
 
     def predict_proba(self, X):

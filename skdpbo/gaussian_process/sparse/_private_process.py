@@ -149,8 +149,8 @@ class PrivateProcess(GaussianEstimator):
         Parameters
         ----------
         mu : float
-        n_rows : int
-            Number of records, or with groups a larger one.
+        n_rows : int or None
+            Number of records; None with groups, whose number of records is protected.
         n_columns : dict of str -> int
             Of the table of each bounds.
         found : dict
@@ -167,8 +167,9 @@ class PrivateProcess(GaussianEstimator):
         mu_bounds = mu_mean = None
         if names:  # docs/theory/sparse_gp.md, Bounds from the records
             rest, part = split_budget(mu, _SHARE_OF_BOUNDS)
-            # Those found are paid for; with groups the number of placed rows would be protected.
-            if found or may_show_ranges(n_rows, sum(n_columns[name] for name in names), part):
+            n_ranges = sum(n_columns[name] for name in names)
+            # Those found are paid for.
+            if found or n_rows is None or may_show_ranges(n_rows, n_ranges, part):
                 mu, mu_bounds = rest, part
         if getattr(self, "prior_mean", None) == "private":  # of a regressor
             mu, mu_mean = split_budget(mu, _SHARE_OF_MEAN)

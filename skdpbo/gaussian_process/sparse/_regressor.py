@@ -67,8 +67,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Public range of the targets, in their units; numbers, or vectors with one value for each
         target. Targets outside are clipped. None, "private": as for `X_bounds`. With the default
         kernels and up to 100 columns 4 % of the squared budget show mean and spread of the targets,
-        and those that are far from the rest are clipped, too. (Not of residuals in up to three
-        columns; see `fit`.)
+        and those far from the rest are clipped, too (not of residuals in up to three columns).
     release : {"whitened", "kernel"}, default="whitened"
         Released statistics. "kernel": the published K_ZX y and K_ZX K_XZ (Honkela & Melkas), with
         about twice the error; it needs a given `noise_variance`, and one kernel made of constants,
@@ -261,7 +260,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check_choices(self)
         self._check_pass()
         guarantee = self._with_public(self._guarantee_of_fit(groups), X, y, X_public, y_public)
-        check = partial(self._planned, guarantee.mu, X_public, y_public)
+        check = partial(self._planned, guarantee.mu, groups is None, X_public, y_public)
         # Charged between the checks, which see shapes and types, and the first protected value.
         X, planned, source = self._opened(guarantee, partial(check, {}), X, y, groups=groups)
         found, unseen = self._released_bounds(*planned[:2], X, source)
@@ -294,11 +293,12 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=shown.wide)
         return self
 
-    def _planned(self, mu, X_public, y_public, found, X, y):
+    def _planned(self, mu, counted, X_public, y_public, found, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         y = self._checked_targets(y)
         sizes = {"X_bounds": X.shape[1], "y_bounds": (q := math.prod(y.shape[1:]))}
-        budgets = self._budgets(mu, X.shape[0], sizes, found, X_public is not None)
+        n_rows = X.shape[0] if counted else None
+        budgets = self._budgets(mu, n_rows, sizes, found, X_public is not None)
         estimated = isinstance(self.noise_variance, str)
         given = None if estimated else positive_values(self.noise_variance, q, "noise_variance")
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
@@ -314,7 +314,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         build = partial(self._method, Z=Z, half_width=half_width)
         mu_least = self._least_share * budgets.moments
         build(family, mu=mu_least, n_records=1)  # raises what a method can raise
-        self._warn_of_plan(budgets, X.shape[0], family.kernels, Z, half_width)
+        self._warn_of_plan(budgets, n_rows, family.kernels, Z, half_width)
         return budgets, y, box, scale, family, Z, build, half_width, given, public
 
     def _warn_of_units(self, kernels, Z, half_width=None):

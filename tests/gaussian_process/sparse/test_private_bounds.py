@@ -23,6 +23,7 @@ from skdpbo.exceptions import (
     UnreachedRowsWarning,
 )
 from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
+from skdpbo.preprocessing import DPMinMaxScaler
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
 RNG = np.random.default_rng(0)
@@ -219,9 +220,8 @@ CLASSES = {"classes": [0, 1]}
         (DPSparseGPClassifier(X_bounds="private", **CLASSES), ["X_bounds"]),
     ],
 )
-@pytest.mark.parametrize("groups", [None, np.repeat(np.arange(30), 2)])
 def test_too_few_records_for_ranges_are_told_before_the_charge_and_cost_nothing(
-    model, names, groups, monkeypatch
+    model, names, monkeypatch
 ):
     rows = X[:60] / 30
     targets = (rows[:, 0] > 1.5).astype(int)
@@ -230,16 +230,42 @@ def test_too_few_records_for_ranges_are_told_before_the_charge_and_cost_nothing(
     with PrivacyLedger(epsilon=4.0, delta=1e-3) as ledger, warnings.catch_warnings():
         warnings.simplefilter("ignore", SkdpboWarning)
         with pytest.warns(DefaultBoundsWarning, match="60 rows can show no range") as caught:
-            model.fit(rows, targets, groups=groups)
+            model.fit(rows, targets)
         told = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
         assert [text.split(" of ")[0] for text in told] == names
         assert len(ledger.entries) == 1
         warnings.simplefilter("error", DefaultBoundsWarning)
         with pytest.raises(DefaultBoundsWarning):
-            model.fit(rows, targets, groups=groups)
+            model.fit(rows, targets)
         assert len(ledger.entries) == 1
     mu = model.privacy_.mu
     assert (1 - 1e-12) * mu < math.sqrt(sum(part**2 for part in spent)) <= mu
+
+
+@pytest.mark.parametrize(
+    "model",
+    [DPSparseGPRegressor(), DPSparseGPClassifier(**CLASSES), DPMinMaxScaler()],
+    ids=lambda model: type(model).__name__,
+)
+def test_the_number_of_rows_of_groups_decides_nothing(model, monkeypatch):
+    """Sixty groups of one row, and one of them of a thousand: the number of rows is protected."""
+    calls, place = [], "sparse process: released_ranges"
+    if isinstance(model, DPMinMaxScaler):
+        place = "min-max scaler: released_ranges"
+    honest = original(place)
+    put(monkeypatch, place, lambda *args, **how: calls.append(args[3:]) or honest(*args, **how))
+    heard = []
+    for more in (0, 999):
+        groups = np.append(np.arange(60), np.full(more, 7))
+        rows = 2.0 ** np.linspace(-19, 39, len(groups))[:, None]  # of which none shows a range
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(rows, (rows[:, 0] > 2).astype(int), groups=groups)
+        told = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
+        heard.append((told, len(calls)))
+        calls.clear()
+    assert heard[0] == heard[1]
+    assert heard[0][1]
 
 
 @pytest.mark.parametrize("n_columns", [1, 3, 10])
