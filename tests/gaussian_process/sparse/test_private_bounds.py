@@ -248,7 +248,7 @@ def test_too_few_records_for_ranges_are_told_before_the_charge_and_cost_nothing(
     ids=lambda model: type(model).__name__,
 )
 def test_the_number_of_rows_of_groups_decides_nothing(model, monkeypatch):
-    """Sixty groups of one row, and one of them of a thousand: the number of rows is protected."""
+    """Twenty groups of one row, and one of them of a thousand: the number of rows is protected."""
     calls, place = [], "sparse process: released_ranges"
     if isinstance(model, DPMinMaxScaler):
         place = "min-max scaler: released_ranges"
@@ -256,7 +256,7 @@ def test_the_number_of_rows_of_groups_decides_nothing(model, monkeypatch):
     put(monkeypatch, place, lambda *args, **how: calls.append(args[3:]) or honest(*args, **how))
     heard = []
     for more in (0, 999):
-        groups = np.append(np.arange(60), np.full(more, 7))
+        groups = np.append(np.arange(20), np.full(more, 7))
         rows = 2.0 ** np.linspace(-19, 39, len(groups))[:, None]  # of which none shows a range
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
