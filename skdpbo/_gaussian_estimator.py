@@ -83,7 +83,7 @@ class GaussianEstimator(PrivateEstimator):
         return self
 
     def _check_public(self, table, counted=True):
-        """Return the public box of X, from parameters and shape: its rows if they are `counted`."""
+        """Return the public box of X, from parameters and shape; rows are public if `counted`."""
         return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
     def privacy_guarantee(self, n_samples=None, *, groups=False):

@@ -124,11 +124,13 @@ class DPMinMaxScaler(PrivateScaler):
         mu = mu_from_epsilon(self.epsilon, self.delta)
         return may_show_ranges(n_rows, self.n_features_in_, mu)
 
-    def _close(self, n_records, *args):
-        super()._close(n_records, *args)
+    def _close(self, n_records, guarantee, *args):
+        super()._close(n_records, guarantee, *args)
         # No released range has these ends.
         unseen = (self.data_min_ == DEFAULT_BOUNDS[0]) & (self.data_max_ == DEFAULT_BOUNDS[1])
-        if self.X_bounds is None and unseen.any() and self._may_show_ranges(n_records):
+        # Too few records were told before the charge; groups are counted after it.
+        untold = "group" in guarantee.neighbours or self._may_show_ranges(n_records)
+        if self.X_bounds is None and unseen.any() and untold:
             warn_of_no_range(self, ["X_bounds"])
         return self
 

@@ -265,6 +265,7 @@ def test_the_number_of_rows_of_groups_decides_nothing(model, monkeypatch):
         heard.append((told, len(calls)))
         calls.clear()
     assert heard[0] == heard[1]
+    assert heard[0][0]  # afterwards
     assert heard[0][1]
 
 
