@@ -1,6 +1,7 @@
 """Inducing points: a public design that never looks at the data."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.stats import qmc
@@ -158,6 +159,7 @@ def unreached_design(Z):
     return centre + half * np.vstack([far, inside])
 
 
+@lru_cache(maxsize=8)  # public; a fit needs the same few several times
 def _sobol(size, n_features):
     """The first points of the sequence, without scrambling, each in the middle of its cell."""
     if n_features > qmc.Sobol.MAXDIM:
@@ -166,4 +168,6 @@ def _sobol(size, n_features):
     # The sequence is balanced at powers of two; half a cell moves its first point off the corner.
     exponent = math.ceil(math.log2(size)) if size > 1 else 0
     points = qmc.Sobol(n_features, scramble=False).random_base2(exponent)[:size]
-    return points + 0.5**exponent / 2
+    points += 0.5**exponent / 2
+    points.flags.writeable = False
+    return points
