@@ -31,7 +31,9 @@ from skdpbo.privacy._stated_html import StatedHTML
 class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     """Base class: the one place where a ledger is charged and protected rows become readable.
 
-    A sub-class has the parameter `random_state`, and its `fit` sets ``privacy_`` last.
+    A sub-class has the parameter `random_state` and a method ``privacy_guarantee(n_samples=None)``,
+    which needs no data. Its `fit` checks parameters and shapes, calls `_charged`, and sets
+    ``privacy_`` last. `__init_subclass__` lets a fit that stops leave the object as it was.
     """
 
     _takes: ClassVar[tuple[str, ...]] = ()  # tags of scikit-learn: what X may be or hold
@@ -70,7 +72,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             setattr(tags.input_tags, name, True)
         return tags
 
-    def _opened(self, guarantee, check, X, *targets, groups=None):
+    def _charged(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
 
         Errors and warnings before the charge depend on shapes, types and parameters alone.

@@ -54,11 +54,11 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        # Parameters first: their errors must not come after the charge, which `_opened` makes.
+        # Parameters first: their errors must not come after the charge, which `_charged` makes.
         self._check_settings()
         guarantee = self._guarantee_of_fit(groups)
         check = partial(self._check_public, counted=groups is None)  # else protected
-        table, bounds, source = self._opened(guarantee, check, X, groups=groups)
+        table, bounds, source = self._charged(guarantee, check, X, groups=groups)
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
             shown = self._release(table, bounds, guarantee.mu, source)
         # Of categories, columns, of which groups have left one row each.

@@ -27,7 +27,7 @@ from _support.numbers_shown import numbers_in
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import NoisyScoreWarning, ScoreGapWarning, UnboundedSensitivityError
-from skdpbo.mechanisms import ExponentialMechanism, PermuteAndFlip, RandomSource, noise_source
+from skdpbo.mechanisms import RandomSource, noise_source
 from skdpbo.model_selection import GaussianTrajectory, Kusner2015
 from skdpbo.privacy import PrivacyLedger
 
@@ -36,7 +36,7 @@ RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(80, 2)), (RNG.normal(size=80) > 0).astype(int)
 X_VAL, Y_VAL = RNG.normal(size=(SECRET, 2)), (RNG.normal(size=SECRET) > 0).astype(int)
 SPACE = {"max_depth": [1, 2, 3]}
-MECHANISMS = {"permute_and_flip": PermuteAndFlip, "exponential": ExponentialMechanism}
+MECHANISMS = PrivateChoice.SELECTIONS
 
 
 def tree_search(cls=DPGridSearchCV, **params):
