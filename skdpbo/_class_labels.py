@@ -146,7 +146,7 @@ def _label(cell):
 
 
 def _refuse_columns(shape):
-    """Raise for several columns of labels; the number of rows, secret with groups, is not told."""
+    """Raise for several columns of labels; the number of rows, secret with groups, is not shown."""
     if len(shape) > 2 or shape[1:] not in ((), (1,)):
         columns = ", ".join(map(str, shape[1:]))
         raise ValueError(f"y should be a 1d array, got an array of shape (n, {columns}) instead.")

@@ -136,10 +136,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         refuse_types(X, "X")
 
     def _rehearse(self, check, *tables):
-        """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
+        """Run a check on zeros of the same shapes, before the charge; return whether it ran.
 
         The shape of other containers than lists is not known before they are read: some are tried,
-        without a warning. An error that all have in common tells of a parameter alone.
+        without a warning. An error that all have in common is of a parameter alone.
         """
         shapes = [values is None or public_shape(values) for values in tables]
         if None not in shapes:
@@ -191,7 +191,7 @@ class NoisyRegressor(MultiOutputMixin, RegressorMixin):
 
 
 def check_columns(estimator, X, table, *, reset=True):
-    """Set names and number of columns, or check them; no row of a list is asked for its length.
+    """Set names and number of columns, or check them; the length of no row of a list is read.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         return self._close(n_records, guarantee, *(shown or ()))
 
     def _rows(self, X, **how):
-        """Return rows of floats in silence: in a pipeline, what is said would tell of a record."""
+        """Return rows of floats in silence: in a pipeline, a message would show a record."""
         check = partial(check_array, dtype=_FLOATS, input_name="X", estimator=self, **how)
         with np.errstate(all="ignore"):
             rows = read(check, lazy(X))

@@ -561,7 +561,7 @@ BUGS = {
             (search._n_iter - 1) * (n_dims + 1)
         )
     },
-    "private descent: points are not asked what a group costs": {
+    "private descent: the cost of a group is not read at each point": {
         "descent trainings: DescentTrainings._model": lambda of, *point: of._plan.model(*point)
     },
     "private descent: the gradients have no noise": {

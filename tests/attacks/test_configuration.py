@@ -77,7 +77,7 @@ def test_a_check_that_can_be_switched_off_is_found(monkeypatch):
     assert moved_by_a_missing_value(monkeypatch) > 2
 
 
-def what_is_said(name, rows):
+def what_is_reported(name, rows):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -97,8 +97,8 @@ def test_long_doubles_beyond_doubles_are_infinite_and_no_warning(name, mode):
         pytest.skip("long doubles are doubles here")
     how = dict.fromkeys(("over", "invalid", "divide"), mode)
     with np.errstate(**how):
-        _, before = what_is_said(name, with_record(0.5, np.longdouble))
-        error, after = what_is_said(name, with_record([huge, -huge], np.longdouble))
+        _, before = what_is_reported(name, with_record(0.5, np.longdouble))
+        error, after = what_is_reported(name, with_record([huge, -huge], np.longdouble))
     assert after <= before
     assert error is None or error.startswith("ValueError: Input X contains infinity")
 
@@ -108,5 +108,5 @@ def test_long_doubles_beyond_doubles_are_infinite_and_no_warning(name, mode):
 @pytest.mark.parametrize("name", KINDS)
 def test_floating_point_errors_are_not_those_of_a_record(name, value):
     with np.errstate(all="raise"):
-        ordinary = what_is_said(name, with_record(0.5))
-        assert what_is_said(name, with_record([value, -value])) == ordinary
+        ordinary = what_is_reported(name, with_record(0.5))
+        assert what_is_reported(name, with_record([value, -value])) == ordinary

@@ -154,7 +154,7 @@ def test_no_public_class_is_missing():
 
 @pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_nothing_protected_is_held_or_said(name):
+def test_nothing_protected_is_held_or_reported(name):
     assert scan(SUBJECTS[name], name)[1] == []
 
 
@@ -190,7 +190,7 @@ def test_all_noise_and_no_data(name):
 
 @pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_errors_that_numpy_is_asked_for_cost_no_budget(name):
+def test_errors_that_numpy_raises_on_request_cost_no_budget(name):
     with warnings.catch_warnings(action="ignore"), np.errstate(all="raise"):
         SUBJECTS[name](records_of(name))
 

@@ -211,15 +211,15 @@ class TestInput:
                 fit(ESTIMATORS[name], X, Y[:-1], GROUPS)
 
     def test_labels_are_read_after_the_charge(self):
-        class ToldError(Exception):
+        class ReadError(Exception):
             pass
 
         class Labels(list):
             def __iter__(self):
-                raise ToldError
+                raise ReadError
 
         with PrivacyLedger(epsilon=1.0, delta=1e-4) as ledger:
-            with pytest.raises(ToldError):
+            with pytest.raises(ReadError):
                 DPStandardScaler(**ROWS).fit(X, groups=Labels(GROUPS))
             with pytest.raises(BudgetExceededError):
                 DPStandardScaler(**ROWS).fit(X, groups=Labels(GROUPS))

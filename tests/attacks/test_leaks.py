@@ -33,7 +33,7 @@ X_VAL = RNG.normal(size=(9, 2)).tolist()
 X_VAL[2][1], X_VAL[5] = FLOATS[0], [TEXT, FLOATS[1]]
 Y_VAL = RNG.normal(size=9).tolist()
 Y_VAL[3], Y_VAL[7] = FLOATS[2], TEXT
-# The model warns about public rows too; what is said about protected ones is recorded and searched.
+# The model warns about public rows too; what it warns of protected ones is recorded and searched.
 pytestmark = [
     pytest.mark.usefixtures("few_public_candidates"),
     pytest.mark.filterwarnings("ignore:predicting", "ignore:Scoring failed"),

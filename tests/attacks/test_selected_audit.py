@@ -75,7 +75,7 @@ class NoisyMean(RegressorMixin, BaseEstimator):
         mu = self.privacy_guarantee().mu
         noise = GaussianMechanism(mu=mu, sensitivity=2 * UNITS, lattice=1.0, n_draws=1)
         noisy = int(noise.release(total, source=noise_source(self.random_state)))
-        # Rounded, so that two data sets are told apart by their noise alone where it is large.
+        # Rounded, so that two data sets are distinguished by their noise alone where it is large.
         self.mean_ = float(np.sign(noisy)) if self.rounded else noisy / UNITS / len(targets)
         self.mean_ *= self.factor
         self.n_features_in_, self.privacy_ = np.shape(X)[1], self.privacy_guarantee()

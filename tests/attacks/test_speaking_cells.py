@@ -62,7 +62,7 @@ class Speaking(metaclass=SpeakingClass):
 
 
 class SpeakingRow(list, metaclass=SpeakingClass):
-    """A row that prints, logs and warns where it is asked for its length."""
+    """A row that prints, logs and warns where its length is read."""
 
     def __len__(self):
         say()

@@ -71,7 +71,7 @@ class ChargedError(Exception):
 @pytest.fixture(autouse=True)
 def till(monkeypatch):
     def charge(*args, record=True, **how):
-        if record:  # what is asked for before that is not charged
+        if record:  # what is requested before that is not charged
             raise ChargedError
 
     put(monkeypatch, "protection: charge_active_ledger", charge)

@@ -167,7 +167,7 @@ class HiddenTrajectory(SearchMechanism):
 
         None if it cannot be trained on public rows.
         """
-        # Protected rows decide which candidates are asked for: neither an error nor a file of a
+        # Protected rows decide which candidates are requested: neither an error nor a file of a
         # cache may show it.
         (total,) = self._problem.totals([index], none_may_be_left=True, order_is_secret=True)
         return None if total is None else float(1 - Fraction(total, self._problem.largest))

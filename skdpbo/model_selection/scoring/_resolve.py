@@ -116,8 +116,8 @@ _DEFAULT_ERROR_BOUND = 1.0
 _POWERS = {"neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}
 
 
-def _warn_of_error_bound(error, asked, estimator):
-    """Say that errors are clipped at the default, with the name of the score that was asked for."""
+def _warn_of_error_bound(error, name, estimator):
+    """Warn that errors are clipped at the default, with the name of the requested score."""
     kind = error.removeprefix("neg_mean_").replace("_", " ")
     proposal = ""
     # Of the last step of a pipeline; the square of the length is a bound, too.
@@ -133,7 +133,7 @@ def _warn_of_error_bound(error, asked, estimator):
             "middle loses, makes less noise"
         )
     warn_caller(
-        f"loss_bound is not given: each loss ({kind}) of {asked!r} is clipped at "
+        f"loss_bound is not given: each loss ({kind}) of {name!r} is clipped at "
         f"{_DEFAULT_ERROR_BOUND}, whatever the scale of y. Give the largest loss that should "
         f"count{proposal}.",
         DefaultBoundsWarning,

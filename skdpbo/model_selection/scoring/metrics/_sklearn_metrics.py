@@ -135,7 +135,7 @@ def metric_of(scoring):
     # Both stand for 0, which is what an empty denominator gives here.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
-    # Refused, not ignored: the score would be another than the one that was asked for.
+    # Refused, not ignored: the score would be another than the requested one.
     unknown = sorted(set(options) - set(known.options))
     if unknown:
         raise UnboundedSensitivityError(
