@@ -132,6 +132,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         return table, checked, source
 
     def _refuse_types(self, X):
+        """Refuse what `fit` cannot take, by containers and declared types alone."""
         refuse_sparse_and_complex(X, "X", sparse="sparse" in self._takes)
         refuse_types(X, "X")
 

@@ -214,3 +214,6 @@ class PrivateChoice:
         index = eligible[mechanism.select(losses, source=source)]
         # Of the chosen alone: the score of each further candidate would cost as much again.
         return index, score(index, self.epsilon_score) if self.epsilon_score else None
+
+
+SELECTION_NAMES = ", ".join(f'"{name}"' for name in PrivateChoice.SELECTIONS)  # for messages

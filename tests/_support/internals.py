@@ -242,5 +242,7 @@ _MODULE_OF = {name: module for module, names in HOMES.items() for name in names.
 def __getattr__(name):
     """Import `name` from its module."""
     if name not in _MODULE_OF:
-        raise AttributeError(f"tests/_support/internals.py has no line for {name!r}")
+        # Import statements show the message of an ImportError alone; special names are only tried.
+        error = AttributeError if name.startswith("__") else ImportError
+        raise error(f"tests/_support/internals.py has no line for {name!r}")
     return getattr(import_module(f"skdpbo.{_MODULE_OF[name]}"), name)

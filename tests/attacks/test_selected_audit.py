@@ -295,7 +295,7 @@ class TestLedger:
     def events(self, monkeypatch, which):
         """Return the order in which rows are read and the ledger is charged."""
         seen = []
-        note_charges(monkeypatch, "private models: charge_active_ledger", seen)
+        note_charges(monkeypatch, "protection: charge_active_ledger", seen)
         rows = {"X": X, "y": Y, "X_val": X_VAL, "y_val": Y_VAL}
         rows[which] = NotingRows(rows[which].tolist(), lambda: seen.append("read"))
         search().fit(rows.pop("X"), rows.pop("y"), **rows)

@@ -341,7 +341,7 @@ class TestRefusals:
     @pytest.mark.parametrize("mechanism", ["gaussian", GaussianTrajectory(), Kusner2015()])
     def test_mechanisms(self, mechanism):
         guide = not isinstance(mechanism, Kusner2015)
-        with pytest.raises(ValueError, match="needs mechanism"):
+        with pytest.raises(ValueError, match="needs a mechanism of"):
             fitted(tree_search(DPBayesSearchCV, mechanism=mechanism, guide=guide))
 
     def test_weights_without_a_count(self):

@@ -29,6 +29,7 @@ from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     chunk_scorer,
 )
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
+    accuracy_scorer,
     is_of_accuracy,
     metric_of,
     own_function,
@@ -148,7 +149,7 @@ def _mean_scorer(name, loss_bound, n_classes):
     if name == "accuracy":
         if loss_bound is not None and loss_bound != 1:
             raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
-        return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
+        return accuracy_scorer(name)
     response_method = "predict_proba"
     if name in _losses.ERRORS:
         response_method, loss = "predict", _losses.Elementwise(name)
