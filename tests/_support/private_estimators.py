@@ -53,7 +53,7 @@ def of_rows():
     """Return those that protect input rows up to a displacement."""
     return {
         "projection": PrivateProjection(data_norm=4.0),
-        "curator": ProjectedGP(data_norm=4.0, noise_variance=0.1, optimizer=None),
+        "projected gp": ProjectedGP(data_norm=4.0, noise_variance=0.1, optimizer=None),
     }
 
 

@@ -114,7 +114,7 @@ EVERY_RECORD = {
 ROWS_ONLY = {  # the targets are public
     **{type(model).__name__: every_record(model) for model in of_rows().values()},
     "ProjectedGP gaussian": every_record(
-        of_rows()["curator"].set_params(mechanism="gaussian", delta=1e-12)
+        of_rows()["projected gp"].set_params(mechanism="gaussian", delta=1e-12)
     ),
 }
 SUBJECTS = {**VALIDATION, **EVERY_RECORD, **ROWS_ONLY}
