@@ -80,7 +80,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 
 
 class PrivateScaler(PrivateTransformer):
-    """Base class of transformers of columns: less an offset, over a divisor, both by `_shift`."""
+    """Base class of transformers of columns: less an offset, over a divisor, both of `_shift`."""
 
     def transform(self, X):
         """Transform rows with the released values; a row depends on itself alone, and stays finite.
