@@ -5,6 +5,7 @@ And single values that are missing, hidden by a mask, or complex for those of ot
 
 import signal
 import threading
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -42,8 +43,7 @@ def attempt(function, *args, **kwargs):
     except BaseException as error:
         # Exact classes: anything derived from them is not the caller's own.
         interrupt: Any = type(error)
-        # By identity: the class of a class may define ``==`` and ``hash``.
-        if not any(interrupt is known for known in _OF_THE_CALLER):
+        if not is_among(interrupt, _OF_THE_CALLER):
             interrupt = error if _is_of_handler(error) else None
             _drop_frames(error)
             if interrupt is None:
@@ -104,13 +104,18 @@ def is_known(value):
     return value is not None and bool(attempt(lambda: bool(value == value))[0])
 
 
+def is_among(kind: type, kinds: Iterable[type]) -> bool:
+    """Whether a class is one of several; its own class may define ``==`` and ``hash``."""
+    return any(kind is known for known in kinds)
+
+
 def real_if_exact(cell):
     """Return a complex number without imaginary part as a real one, anything else as it is.
 
     One complex number among those of other records has made complex ones of all.
     """
     # Not of a sub-class, whose attributes may do anything.
-    exact = any(type(cell) is known for known in _COMPLEX_TYPES) and cell.imag == 0
+    exact = is_among(type(cell), _COMPLEX_TYPES) and cell.imag == 0
     return cell.real if exact else cell
 
 
