@@ -9,6 +9,7 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._parameters import warn_caller
+from skdpbo._record_groups import placed
 from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex
 from skdpbo.exceptions import SkdpboWarning
 
@@ -145,18 +146,39 @@ def _label(cell):
 
 
 def _refuse_columns(shape):
-    """Raise for several columns of labels; the number of rows, secret with groups, is not told."""
+    """Raise for several columns of labels; the number of rows, secret with groups, is not shown."""
     if len(shape) > 2 or shape[1:] not in ((), (1,)):
         columns = ", ".join(map(str, shape[1:]))
         raise ValueError(f"y should be a 1d array, got an array of shape (n, {columns}) instead.")
 
 
-def occurring_classes(labels, owner):
-    """Return the labels that occur, public by declaration; `owner` is named in the error."""
-    classes = np.unique(_present(labels))
-    if len(classes) < 2:
-        raise ValueError(f"{owner} needs records of at least two classes; got 1 class or none.")
-    return classes
+def read_labels(y, classes, table, owner):
+    """Protected: return the classes, and positions of labels among them in the order of a table.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Protected.
+    classes : ndarray or None
+        From `checked_classes`; None: those that occur, which are public by declaration.
+    table : ndarray, PlacedRows or other
+        From `PrivateEstimator._charged`.
+    owner : estimator
+        Named in the error of too few classes.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+    positions : ndarray of int
+        -1 for a label of no class.
+    """
+    labels = checked_labels(y, classes)
+    if classes is None:
+        classes = np.unique(_present(labels))
+        if len(classes) < 2:
+            name = type(owner).__name__
+            raise ValueError(f"{name} needs records of at least two classes; got 1 class or none.")
+    return classes, placed(table, label_positions(labels, classes))
 
 
 def label_positions(labels, classes):

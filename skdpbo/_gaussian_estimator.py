@@ -28,8 +28,19 @@ class GaussianEstimator(PrivateEstimator):
     """Base class: the guarantee of one Gaussian budget.
 
     A sub-class has parameters `epsilon`, `delta` and `random_state`, and class attributes
-    ``_mechanism``, ``_finite`` (of assumptions: what is public of the values) and ``_theory`` (a
-    page).
+    ``_mechanism`` (of the guarantee), ``_finite`` (of its assumptions: what is public of the
+    values) and ``_theory`` (a page). ``_check_public(table, *targets)`` sees shapes, types and
+    parameters alone, and raises and warns before the charge; the default needs `X_bounds`.
+
+    The order of a `fit`, for transformers that of `PrivateTransformer`:
+
+    1. Checks of parameters, `check_same_length`, `checked_classes`. An error costs nothing.
+    2. ``guarantee = self._guarantee_of_fit(groups)``; ``guarantee.mu`` is the whole budget.
+    3. ``self._charged(guarantee, self._check_public, X, groups=groups)``; then `read_labels`
+       and a `BoxedRows` of the table, with ``check_finite()``.
+    4. Releases with the returned source, of budgets from `split_budget`, under
+       ``np.errstate(all="ignore")``. Sums get the ``sizes`` of the rows: a group counts as one.
+    5. Fitted attributes from releases, then ``return self._close(n_units(table), guarantee)``.
     """
 
     _finite: ClassVar[tuple[str, ...]] = (

@@ -31,7 +31,9 @@ from skdpbo.privacy._stated_html import StatedHTML
 class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     """Base class: the one place where a ledger is charged and protected rows become readable.
 
-    A sub-class has the parameter `random_state`, and its `fit` sets ``privacy_`` last.
+    A sub-class has the parameter `random_state` and a method ``privacy_guarantee(n_samples=None)``,
+    which needs no data. Its `fit` checks parameters and shapes, calls `_charged`, and sets
+    ``privacy_`` last. `__init_subclass__` lets a fit that stops leave the object as it was.
     """
 
     _takes: ClassVar[tuple[str, ...]] = ()  # tags of scikit-learn: what X may be or hold
@@ -70,7 +72,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             setattr(tags.input_tags, name, True)
         return tags
 
-    def _opened(self, guarantee, check, X, *targets, groups=None):
+    def _charged(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
 
         Errors and warnings before the charge depend on shapes, types and parameters alone.
@@ -130,14 +132,15 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         return table, checked, source
 
     def _refuse_types(self, X):
+        """Refuse what `fit` cannot take, by containers and declared types alone."""
         refuse_sparse_and_complex(X, "X", sparse="sparse" in self._takes)
         refuse_types(X, "X")
 
     def _rehearse(self, check, *tables):
-        """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
+        """Run a check on zeros of the same shapes, before the charge; return whether it ran.
 
         The shape of other containers than lists is not known before they are read: some are tried,
-        without a warning. An error that all have in common tells of a parameter alone.
+        without a warning. An error that all have in common is of a parameter alone.
         """
         shapes = [values is None or public_shape(values) for values in tables]
         if None not in shapes:
@@ -189,7 +192,7 @@ class NoisyRegressor(MultiOutputMixin, RegressorMixin):
 
 
 def check_columns(estimator, X, table, *, reset=True):
-    """Set names and number of columns, or check them; no row of a list is asked for its length.
+    """Set names and number of columns, or check them; the length of no row of a list is read.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rivals of the benchmark `equal_privacy` spend the epsilon that is asked for, and no less."""
+"""The rivals of the benchmark `equal_privacy` spend the epsilon that is requested, and no less."""
 
 import math
 import sys

@@ -78,7 +78,7 @@ def test_targets_in_bounds_that_fit_are_not(kind, y, bounds):
     assert given_for(kind, y, bounds) == {}
 
 
-def test_where_the_noise_prevails_nothing_is_said():
+def test_where_the_noise_prevails_nothing_is_reported():
     # As at an end: 3 standard deviations of the noise are more than .15 half-widths.
     assert at_one_end(np.ones(1), np.ones(1), 0.051).size == 0
     assert at_one_end(np.ones(1), np.ones(1), 0.049).tolist() == [0]

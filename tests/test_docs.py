@@ -25,7 +25,9 @@ def test_there_is_a_page_for_every_floor():
 @pytest.mark.parametrize("floor", FLOORS)
 def test_every_public_name_is_on_its_page(floor):
     listed = re.findall(r"^   ([A-Za-z]\w*)$", (API / f"{floor}.rst").read_text("utf-8"), re.M)
-    assert sorted(listed) == sorted(importlib.import_module(f"skdpbo.{floor}").__all__)
+    public = set(importlib.import_module(f"skdpbo.{floor}").__all__)
+    assert len(listed) == len({*listed})
+    assert {*listed} == public, f"docs/api/{floor}.rst: {public ^ {*listed}} is missing or too much"
 
 
 def test_the_header_links_the_repository_that_the_metadata_name():

@@ -31,9 +31,10 @@ def among_modules(found):
 
 
 def test_functions_and_modules_are_short():
-    assert among_modules(long_functions) == {}
+    assert among_modules(long_functions) == {}, "divide them: these have more lines than allowed"
     lines = {path: len(text.splitlines()) for path, text in TEXTS.items()}
-    assert {path: n for path, n in lines.items() if n > MOST_LINES_OF_MODULE} == {}
+    long = {path: n for path, n in lines.items() if n > MOST_LINES_OF_MODULE}
+    assert long == {}, f"move one idea of each to a module of its own: {MOST_LINES_OF_MODULE} lines"
 
 
 def questions(text):
@@ -45,7 +46,7 @@ def questions(text):
 
 
 def test_summaries_name_the_thing():
-    assert among_modules(questions) == {}
+    assert among_modules(questions) == {}, "begin with a noun or an imperative verb"
 
 
 def test_a_question_is_found():
@@ -56,7 +57,8 @@ def test_a_question_is_found():
 def test_folders_hold_few_modules():
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     modules = {folder: [*folder.glob("[!_]*.py"), *folder.glob("_[!_]*.py")] for folder in folders}
-    assert {folder.name for folder in folders if len(modules[folder]) > MOST_MODULES} == set()
+    full = {folder.name for folder in folders if len(modules[folder]) > MOST_MODULES}
+    assert full == set(), f"{MOST_MODULES} modules a folder: make a folder of those of one subject"
 
 
 def test_a_long_function_is_found():

@@ -6,20 +6,11 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import check_bounds
+from _support.private_estimators import every_private_estimator
 from skdpbo import DPGridSearchCV
-from skdpbo.gaussian_process import (
-    DPSparseGPClassifier,
-    DPSparseGPRegressor,
-    PrivateProjection,
-    ProjectedGP,
-)
+from skdpbo.gaussian_process import DPSparseGPRegressor, ProjectedGP
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
-from skdpbo.preprocessing import (
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-)
+from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
 from skdpbo.privacy import PrivacyLedger
 
 LOWS, HIGHS = np.zeros(30), np.arange(1.0, 31.0)
@@ -114,16 +105,7 @@ def test_parameters_of_any_size_fit_lists(d):
 
 
 PRIVATE = [
-    DPRidge(),
-    DPLogisticRegression(),
-    DPStandardScaler(),
-    DPMinMaxScaler(X_bounds=(0, 1)),
-    DPOneHotEncoder(),
-    DPSimpleImputer(),
-    DPSparseGPRegressor(),
-    DPSparseGPClassifier(),
-    PrivateProjection(X_bounds=(0, 1)),
-    ProjectedGP(X_bounds=(0, 1)),
+    *every_private_estimator().values(),
     DPGridSearchCV(DPRidge(), {"alpha": [1.0]}, loss_bound=1.0),
     DPGridSearchCV(DPRidge(), {"alpha": [1.0]}, loss_bound=1.0, protect="all"),
 ]

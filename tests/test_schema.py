@@ -143,7 +143,7 @@ class Loud(float):
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
 @pytest.mark.parametrize("number", [2**64, -(10**30), Decimal("7.5"), Fraction(-22, 7)], ids=str)
 def test_a_number_of_another_type_in_a_list_is_a_number(number):
-    # numpy makes objects of the whole list: an error told of one record whose values are finite.
+    # numpy makes objects of the whole list: an error showed one record whose values are finite.
     model = DPRidge(X_bounds=(-3, 3), y_bounds=(-2, 2), random_state=0)
     cells = [number, float(number)]
     one, other = (with_secret(X, cell).tolist() for cell in cells)
@@ -183,7 +183,7 @@ DEFAULT_BOUNDS = [
 @pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("model", DEFAULT_BOUNDS, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("dtype", ["float64", "Float64", object])
-def test_missing_bounds_are_told_before_the_charge_and_once(model, dtype):
+def test_missing_bounds_are_reported_before_the_charge_and_once(model, dtype):
     X, y = np.linspace(-1, 1, 40).reshape(20, 2), np.arange(20) % 2
     X, y = pd.DataFrame(X, dtype=dtype), pd.Series(y, dtype=dtype)
     y = y.astype(int) if hasattr(model, "classes") else y

@@ -11,7 +11,7 @@ publish.
 # The table
 # ---------
 # The digits of scikit-learn: 64 grey levels and a label in each row. Here the later rows stand for
-# the patients. Nobody is asked about the public rows; they may influence everything.
+# the patients. The public rows need no consent; they may influence everything.
 
 import numpy as np
 from sklearn.datasets import load_digits

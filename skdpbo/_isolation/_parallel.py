@@ -102,7 +102,7 @@ class Progress:
         # Rounded up: a quarter is announced when it is full.
         every = [-(-total * part // _PARTS) for part in range(1, _PARTS + 1)]
         self._due = sorted(set(every) if verbose == 1 else range(1, total + 1))
-        if total < 2:  # the heading has said all there is
+        if total < 2:  # the heading is enough
             self._due = []
         self._last = f"of {total} {unit}"
         self._lock = threading.Lock()

@@ -16,12 +16,6 @@ from skdpbo.privacy._checks import check_count, check_within
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
-def _n_digits(shown):
-    """Return how many significant digits a printed number has: 0.9 of 0.90003 tells nothing."""
-    mantissa = re.split("[eE]", shown)[0]
-    return len(re.sub(r"\D", "", mantissa).lstrip("0"))
-
-
 @dataclass(frozen=True)
 class Leak:
     """Place of a secret that was found, without the secret.
@@ -101,11 +95,13 @@ class Secrets:
             return True
         if not self.numbers:
             return False
-        return any(
-            (abs(float(shown)) in self._printed and _n_digits(shown) >= self.digits)
-            or self.is_number(float(shown))
-            for shown in _NUMBER.findall(text)
-        )
+        for shown in _NUMBER.findall(text):
+            # Few significant digits, as 0.9 of 0.90003, show nothing.
+            digits = re.sub(r"[eE].*|\D", "", shown).lstrip("0")
+            printed = abs(float(shown)) in self._printed and len(digits) >= self.digits
+            if printed or self.is_number(float(shown)):
+                return True
+        return False
 
     def in_bytes(self, data):
         """Return whether bytes contain a secret text or double.

@@ -9,13 +9,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpbo._class_labels import (
     ProbabilityClassifier,
     checked_classes,
-    checked_labels,
-    label_positions,
-    occurring_classes,
+    read_labels,
 )
 from skdpbo._column_moments import hidden_columns, is_box_wide, release_moments
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._record_groups import n_units, placed
+from skdpbo._record_groups import n_units
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.linear_model._class_balance import release_balance
@@ -191,15 +189,11 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         # From `classes` alone, unless the user leaves the set of labels public.
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
-        # Charges; labels and values are read below.
-        table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
-        labels = checked_labels(y, classes)
-        if classes is None:
-            classes = occurring_classes(labels, type(self).__name__)
-        self.classes_, self.X_bounds_ = classes, bounds
+        table, bounds, source = self._charged(guarantee, self._check_public, X, groups=groups)
+        self.classes_, codes = read_labels(y, classes, table, self)
+        self.X_bounds_ = bounds
         rows = BoxedRows(table, *bounds)
         rows.check_finite()
-        codes = placed(table, label_positions(labels, classes))
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
             weights, released = self._released_weights(rows, codes, guarantee.mu, source)
             box_coef, box_intercept = weights

@@ -183,7 +183,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
             check_within(self.alpha, "alpha", "[1e-300, 1e300]")
         check_same_length(X, y, groups)
         guarantee = self._guarantee_of_fit(groups)
-        table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
+        table, checked, source = self._charged(guarantee, self._check_public, X, y, groups=groups)
         targets, X_box, y_box = checked
         targets = in_doubles(np.asarray(targets))
         refuse_not_finite(targets, "y")

@@ -27,7 +27,11 @@ _MAX_NODES = 256
 
 @dataclass(frozen=True)
 class _Selection(ABC):
-    """Base class of the selection mechanisms: parameters, checks and guarantee."""
+    """Base class of the selection mechanisms: parameters, checks and guarantee.
+
+    A sub-class has `_name` and `_reference` of the guarantee, `_draw`, whose law in the exponents
+    of `_exponents` is epsilon-DP, and `probabilities`, the same law by another computation.
+    """
 
     epsilon: float | Fraction
     sensitivity: int
@@ -90,7 +94,7 @@ class _Selection(ABC):
 
     @abstractmethod
     def _draw(self, numerators: list[int], denominator: int, sampler: ExactSampler) -> int:
-        """Draw the index of the released candidate."""
+        """Return the released index: exponents are numerators / denominator, 0 for the best."""
 
     @abstractmethod
     def probabilities(self, losses: ArrayLike) -> NDArray[np.float64]:

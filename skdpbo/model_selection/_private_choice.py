@@ -38,7 +38,7 @@ _SECRET_COUNT = tuple(
 _COUNTED_GROUPS = f"the numbers of public rows and of groups of protected records, {_SCHEMA}"
 
 
-def stated_for_groups(guarantee, *, set_apart):
+def for_groups_of_validation_records(guarantee, *, set_apart):
     """Return the guarantee of a search whose losses are those of groups of protected records.
 
     `set_apart`: which groups are protected was decided by their order.
@@ -54,7 +54,7 @@ def stated_for_groups(guarantee, *, set_apart):
     return about_groups(guarantee, protects=protects, assumptions=assumptions)
 
 
-def all_stated_for_groups(guarantee):
+def for_groups_of_all_records(guarantee):
     """Return the guarantee of a search that protects every record, in parts that divide no group.
 
     Where it speaks of the number of records, or of one record, it speaks of groups.
@@ -214,3 +214,6 @@ class PrivateChoice:
         index = eligible[mechanism.select(losses, source=source)]
         # Of the chosen alone: the score of each further candidate would cost as much again.
         return index, score(index, self.epsilon_score) if self.epsilon_score else None
+
+
+SELECTION_NAMES = ", ".join(f'"{name}"' for name in PrivateChoice.SELECTIONS)  # for messages

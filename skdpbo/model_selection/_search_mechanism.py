@@ -10,7 +10,7 @@ import numpy as np
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyScoreWarning, UnboundedSensitivityError
 from skdpbo.mechanisms import RandomSource
-from skdpbo.model_selection._private_choice import PrivateChoice
+from skdpbo.model_selection._private_choice import SELECTION_NAMES, PrivateChoice
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE, ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import set_fields
@@ -183,7 +183,7 @@ class SearchMechanism:
             raise ValueError(
                 "groups are not supported with Kusner2015 and Kusner2015Lipschitz: what they "
                 "assume of one replaced record need not hold for a group of them. Use mechanism "
-                '"permute_and_flip", "exponential" or "gaussian".'
+                f'{SELECTION_NAMES} or "gaussian".'
             )
 
     @property

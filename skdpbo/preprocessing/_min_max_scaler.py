@@ -128,9 +128,9 @@ class DPMinMaxScaler(PrivateScaler):
         super()._close(n_records, guarantee, *args)
         # No released range has these ends.
         unseen = (self.data_min_ == DEFAULT_BOUNDS[0]) & (self.data_max_ == DEFAULT_BOUNDS[1])
-        # Too few records were told before the charge; groups are counted after it.
-        untold = "group" in guarantee.neighbours or self._may_show_ranges(n_records)
-        if self.X_bounds is None and unseen.any() and untold:
+        # Of too few records the warning came before the charge; groups are counted after it.
+        unwarned = "group" in guarantee.neighbours or self._may_show_ranges(n_records)
+        if self.X_bounds is None and unseen.any() and unwarned:
             warn_of_no_range(self, ["X_bounds"])
         return self
 

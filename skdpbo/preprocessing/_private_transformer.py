@@ -54,11 +54,11 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        # Parameters first: their errors must not come after the charge, which `_opened` makes.
+        # Parameters first: their errors must not come after the charge, which `_charged` makes.
         self._check_settings()
         guarantee = self._guarantee_of_fit(groups)
         check = partial(self._check_public, counted=groups is None)  # else protected
-        table, bounds, source = self._opened(guarantee, check, X, groups=groups)
+        table, bounds, source = self._charged(guarantee, check, X, groups=groups)
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
             shown = self._release(table, bounds, guarantee.mu, source)
         # Of categories, columns, of which groups have left one row each.
@@ -66,7 +66,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         return self._close(n_records, guarantee, *(shown or ()))
 
     def _rows(self, X, **how):
-        """Return rows of floats in silence: in a pipeline, what is said would tell of a record."""
+        """Return rows of floats in silence: in a pipeline, a message would show a record."""
         check = partial(check_array, dtype=_FLOATS, input_name="X", estimator=self, **how)
         with np.errstate(all="ignore"):
             rows = read(check, lazy(X))
@@ -80,7 +80,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 
 
 class PrivateScaler(PrivateTransformer):
-    """Base class of transformers of columns: less an offset, over a divisor, both by `_shift`."""
+    """Base class of transformers of columns: less an offset, over a divisor, both of `_shift`."""
 
     def transform(self, X):
         """Transform rows with the released values; a row depends on itself alone, and stays finite.

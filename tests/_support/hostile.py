@@ -42,7 +42,7 @@ class Hostile:
 
 
 class Unseen(Hostile):
-    """One that raises when it is asked for its class or any attribute, as a proxy of nothing."""
+    """One that raises when its class or any attribute is read, as a proxy of nothing."""
 
     def __getattribute__(self, name):
         raise RuntimeError(TEXT)

@@ -183,7 +183,7 @@ HOMES = {
     "model_selection.scoring._multimetric": "assign_metrics",
     "model_selection.scoring._parsing": "as_labels as_numbers",
     "model_selection.scoring._resolve": (
-        "DEFAULT_LOG_LOSS_BOUND make_per_record_scorer resolve_chunk_scorer resolve_scorer "
+        "DEFAULT_LOG_LOSS_BOUND _MEANS make_per_record_scorer resolve_chunk_scorer resolve_scorer "
         "resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
@@ -200,7 +200,7 @@ HOMES = {
         "pair_tables wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
     ),
     "model_selection.scoring.metrics._confusion_scorer": "ConfusionScorer public_counts",
-    "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets",
+    "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets metric_of",
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
     "preprocessing._category_columns": "category_counts category_key key_positions",
@@ -242,5 +242,7 @@ _MODULE_OF = {name: module for module, names in HOMES.items() for name in names.
 def __getattr__(name):
     """Import `name` from its module."""
     if name not in _MODULE_OF:
-        raise AttributeError(f"tests/_support/internals.py has no line for {name!r}")
+        # Import statements show the message of an ImportError alone; special names are only tried.
+        error = AttributeError if name.startswith("__") else ImportError
+        raise error(f"tests/_support/internals.py has no line for {name!r}")
     return getattr(import_module(f"skdpbo.{_MODULE_OF[name]}"), name)

@@ -97,39 +97,18 @@ STAGES = {
     "trials": "model_selection.private_training._trials",
     "visited choice": "model_selection.bayes._visited_choice",
 }
-# Names that no longer stand in the module of their stage: "stage: name" -> "module:name".
-MOVED = {
-    "chunks: chunk_sensitivity": "model_selection.evaluation._chunk_training:chunk_sensitivity",
-    "chunks: excess_cap": "model_selection.evaluation._chunk_training:excess_cap",
-    "chunks: excess_sensitivity": "model_selection.evaluation._chunk_training:excess_sensitivity",
-    "chunks: settled_rows": "model_selection.rows._protected:settled_rows",
-    "private models: _settled": "model_selection.rows._protected:_settled",
-    "private models: as_objects": "model_selection.rows._protected:as_objects",
-    "private models: charge_active_ledger": (
-        "model_selection.protection._protection:charge_active_ledger"
-    ),
-    "private models: ProtectedParts.n_samples": (
-        "model_selection.rows._protected:ProtectedParts.n_samples"
-    ),
-    "private models: settled_rows": "model_selection.rows._protected:settled_rows",
-    "search: RUNNING": "model_selection.protection._validation:RUNNING",
-    "search: refuse_cached_functions": (
-        "model_selection.protection._protection:refuse_cached_functions"
-    ),
-    "set-up: charge_active_ledger": "model_selection.protection._protection:charge_active_ledger",
-}
 
 
 def located(place):
     """Return the module (or class) and the name of a place "stage: name"."""
     stage, name = place.split(": ")
-    module, name = MOVED.get(place, f"{STAGES[stage]}:{name}").split(":")
     *classes, name = name.split(".")
-    return reduce(getattr, classes, import_module(f"skdpbo.{module}")), name
+    return reduce(getattr, classes, module_of(stage)), name
 
 
 def module_of(stage):
     """Return the module of a stage."""
+    assert stage in STAGES, f"STAGES of tests/_support/planted.py has no {stage!r}"
     return import_module(f"skdpbo.{STAGES[stage]}")
 
 
@@ -444,7 +423,7 @@ BUGS = {
         )
     },
     "candidates run at the same time": {"isolation: ONE_AT_A_TIME": Unlocked()},
-    "cached functions are not refused": {"search: refuse_cached_functions": nothing},
+    "cached functions are not refused": {"protection: refuse_cached_functions": nothing},
     "entries of fit are not looked at": {
         f"{stage}: refuse_rows_among_entries": nothing
         for stage in ("set-up", "chunks", "private models")
@@ -479,7 +458,7 @@ BUGS = {
         )
     },
     "private models: parts divide groups": {
-        "private models: ProtectedParts.n_samples": property(lambda parts: len(parts.X)),
+        "protected rows: ProtectedParts.n_samples": property(lambda parts: len(parts.X)),
         "private models: take_units": lambda X, y, groups, units: (
             X[units],
             y[units],
@@ -503,18 +482,18 @@ BUGS = {
     },
     # Chunks
     "chunks: a record moves its own loss alone": {
-        "chunks: chunk_sensitivity": as_it_is,
-        "chunks: excess_sensitivity": as_it_is,
+        "chunk training: chunk_sensitivity": as_it_is,
+        "chunk training: excess_sensitivity": as_it_is,
     },
     "chunks: the excess moves as one loss does": {
-        "chunks: excess_cap": lambda units, *size: 4 * units,
-        "chunks: excess_sensitivity": lambda units, cap, *size: cap // 4 * 2,
+        "chunk training: excess_cap": lambda units, *size: 4 * units,
+        "chunk training: excess_sensitivity": lambda units, cap, *size: cap // 4 * 2,
     },
     "chunks: a record moves as many losses as its chunk has rows": {
-        "chunks: chunk_sensitivity": lambda units, k, n, m=None: n // k
+        "chunk training: chunk_sensitivity": lambda units, k, n, m=None: n // k
     },
     "chunks: the choice has no noise to speak of": {
-        "chunks: chunk_sensitivity": lambda units, *size: 1
+        "chunk training: chunk_sensitivity": lambda units, *size: 1
     },
     "chunk training: a model is scored on other chunks": {
         "chunk training: chunk_parts": lambda rows, j: (rows.chunks[j], rows.outside(j))
@@ -542,7 +521,7 @@ BUGS = {
     "trials: steps are released as they are": {"trials: forget_rows": nothing},
     "trials: models are dropped aloud": {"trials: nothing_leaves": no_context},
     "trials: output comes through": {"silence: _silence": nothing},
-    "trials: the search does not pay": {"private models: charge_active_ledger": nothing},
+    "trials: the search does not pay": {"protection: charge_active_ledger": nothing},
     "trials: each trial pays as well": {"isolation: covered_by_fit": no_context},
     "trials: the released model has scored": {"trial score: separate_copy": as_it_is},
     "trials: a model may be its own copy": {"trial score: separate_copy": deepcopy},
@@ -561,7 +540,7 @@ BUGS = {
             (search._n_iter - 1) * (n_dims + 1)
         )
     },
-    "private descent: points are not asked what a group costs": {
+    "private descent: the cost of a group is not read at each point": {
         "descent trainings: DescentTrainings._model": lambda of, *point: of._plan.model(*point)
     },
     "private descent: the gradients have no noise": {
@@ -589,7 +568,7 @@ BUGS = {
     "private descent: the end is the point of the least loss": {
         "descent trainings: DescentTrainings.last_model": Of(best_of_losses)
     },
-    "trials: numpy gives all rows one type": {"private models: as_objects": as_it_is},
+    "trials: numpy gives all rows one type": {"protected rows: as_objects": as_it_is},
     "trials: the parts are cut before the charge": {
         "private models: refuse_complex": Of(
             lambda honest: lambda X, y: (honest(X=X, y=y), X.take(np.arange(len(X) // 2)))

@@ -14,6 +14,6 @@ LISTS = sorted(Path(__file__).parent.glob("mistakes*.py"))
 def test_every_text_occurs_once_and_every_test_exists(path):
     for number, (file, text, _, tests) in enumerate(runpy.run_path(str(path))["MISTAKES"]):
         code = (ROOT / "skdpbo" / file).read_text(encoding="utf-8")
-        assert code.count(text) == 1, f"{path.name} {number}: {file}: {text!r}"
+        assert code.count(text) == 1, f"{path.name} {number}: not once in {file}: {text!r}"
         for name in re.findall(r"tests/[\w/.]+", tests):
             assert (ROOT / name).exists(), f"{path.name} {number}: {name}"

@@ -71,7 +71,7 @@ def search(ledger, mark, kind, n_jobs):
 def search_unpaid(*arguments):
     """Planted bug: protected rows are touched before the ledger is charged."""
 
-    module, name = located("set-up: charge_active_ledger")
+    module, name = located("protection: charge_active_ledger")
     setattr(module, name, lambda *args, **kwargs: None)
     search(*arguments)
 

@@ -166,7 +166,7 @@ class Cell:
 
 
 class Row(Cell):
-    """A row whose shape cannot be asked for."""
+    """A row whose shape cannot be read."""
 
     shape = property(Cell.__float__)
 
@@ -370,7 +370,7 @@ class OpeningAgain(Opening):
 class TestWhatAnErrorOwns:
     """It ends with the error, in silence, not whenever a circle of frames is collected."""
 
-    def said(self, estimator, capsys, **params):
+    def reported(self, estimator, capsys, **params):
         usual = {"loss_bound": 1.0, "epsilon": 1e6, **params}
         rows = (X_VAL, np.zeros(10)) if params else (X, Y, X_VAL, np.zeros(10))
         names = ("X", "y", "X_val", "y_val")
@@ -391,13 +391,13 @@ class TestWhatAnErrorOwns:
     @pytest.mark.parametrize("params", CASES, ids=["chunks", "validation"])
     @pytest.mark.parametrize("kind", [Opening, OpeningAgain])
     @pytest.mark.parametrize("where", ["fit", "predict"])
-    def test_nothing_is_said(self, kind, where, params, capsys):
-        assert self.said(kind(where=where), capsys, **params) == ""
+    def test_nothing_is_reported(self, kind, where, params, capsys):
+        assert self.reported(kind(where=where), capsys, **params) == ""
 
     @pytest.mark.slow
     def test_kept_frames_are_found(self, capsys, monkeypatch):
         put(monkeypatch, "attempt: _drop_frames", lambda error: None)
-        assert str(SECRET) in self.said(Opening(where="fit"), capsys, **self.CASES[0])
+        assert str(SECRET) in self.reported(Opening(where="fit"), capsys, **self.CASES[0])
 
 
 STAGES = [

@@ -143,7 +143,7 @@ class TestWorstPair:
         bound, claim = audit(
             400, fast, mechanism=mechanism, held_out=held_out, epsilon=3.0, score_fraction=0.0
         )
-        # With a validation part of its own this pair is not the worst, and hardly told apart.
+        # With a validation part of its own this pair is not the worst, and hardly distinguished.
         assert bound <= claim
         assert held_out or bound > 0.1 * claim
 
@@ -372,7 +372,7 @@ class TestLeaks:
 
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
 class TestVanishingBudget:
-    """Same coins, hardly any budget: neighbours cannot be told apart by anything at all."""
+    """Same coins, hardly any budget: neighbours cannot be distinguished by anything at all."""
 
     def released(self, name, rows, targets):
         search = SEARCHES[name](**ALL, loss_bound=9.0, epsilon=1e-6, delta=1e-9, random_state=7)

@@ -5,29 +5,22 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from sklearn.utils import get_tags
 
 from _support.planted import put
-from skdpbo.gaussian_process import DPSparseGPRegressor, PrivateProjection
-from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from _support.private_estimators import classifiers, every_private_estimator
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.uniform(-2, 2, (60, 2)), RNG.uniform(-1, 1, 60)
-BOX, Y_BOX = {"X_bounds": (-2, 2)}, {"y_bounds": (-1, 1)}
-KINDS = {
-    "DPLogisticRegression": lambda X, y: DPLogisticRegression(classes=[0, 1], **BOX).fit(X, y > 0),
-    "DPRidge": lambda X, y: DPRidge(**BOX, **Y_BOX).fit(X, y),
-    "DPSparseGPRegressor": lambda X, y: DPSparseGPRegressor(inducing_points=4, **BOX, **Y_BOX).fit(
-        X, y
-    ),
-    "DPStandardScaler": lambda X, y: DPStandardScaler(**BOX).fit(X),
-    "DPMinMaxScaler": lambda X, y: DPMinMaxScaler().fit(X),
-    "DPSimpleImputer": lambda X, y: DPSimpleImputer(**BOX).fit(X),
-    "PrivateProjection": lambda X, y: PrivateProjection(data_norm=4.0).fit(X),
-}
-TAKES_MISSING = ["DPSimpleImputer", "DPMinMaxScaler"]
+KINDS = every_private_estimator()
+del KINDS["encoder"]  # infinity is a category
+TAKES_MISSING = [name for name in KINDS if get_tags(KINDS[name]).input_tags.allow_nan]
 NEEDS_FINITE = [name for name in KINDS if name not in TAKES_MISSING]
+
+
+def fit(name, X, y):
+    return KINDS[name].fit(X, y > 0 if name in classifiers() else y)
 
 
 def with_record(value, dtype=float):
@@ -40,14 +33,14 @@ def with_record(value, dtype=float):
 def test_a_missing_value_is_refused_whatever_scikit_learn_assumes(name):
     refused = pytest.raises(ValueError, match="contains NaN")
     with sklearn.config_context(assume_finite=True), refused:
-        KINDS[name](with_record(np.nan), Y)
+        fit(name, with_record(np.nan), Y)
 
 
 @pytest.mark.parametrize("name", TAKES_MISSING)
 def test_an_infinite_value_is_refused_whatever_scikit_learn_assumes(name):
     refused = pytest.raises(ValueError, match="contains infinity")
     with sklearn.config_context(assume_finite=True), refused:
-        KINDS[name](with_record(np.inf), Y)
+        fit(name, with_record(np.inf), Y)
 
 
 def moved_by_a_missing_value(monkeypatch):
@@ -62,12 +55,11 @@ def moved_by_a_missing_value(monkeypatch):
         return answers[len(sums) - 1]
 
     monkeypatch.setattr(GaussianMechanism, "release", listened)
-    fit = KINDS["DPLogisticRegression"]
     with sklearn.config_context(assume_finite=True), np.errstate(all="ignore"):
-        fit(X, Y)
+        fit("logistic", X, Y)
         first, sums[:] = sums.copy(), []
         try:
-            fit(with_record(np.nan), Y)
+            fit("logistic", with_record(np.nan), Y)
         except ValueError:
             return 0.0
     return max(
@@ -85,11 +77,11 @@ def test_a_check_that_can_be_switched_off_is_found(monkeypatch):
     assert moved_by_a_missing_value(monkeypatch) > 2
 
 
-def what_is_said(name, rows):
+def what_is_reported(name, rows):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            KINDS[name](rows, Y)
+            fit(name, rows, Y)
             error = None
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
@@ -105,8 +97,8 @@ def test_long_doubles_beyond_doubles_are_infinite_and_no_warning(name, mode):
         pytest.skip("long doubles are doubles here")
     how = dict.fromkeys(("over", "invalid", "divide"), mode)
     with np.errstate(**how):
-        _, before = what_is_said(name, with_record(0.5, np.longdouble))
-        error, after = what_is_said(name, with_record([huge, -huge], np.longdouble))
+        _, before = what_is_reported(name, with_record(0.5, np.longdouble))
+        error, after = what_is_reported(name, with_record([huge, -huge], np.longdouble))
     assert after <= before
     assert error is None or error.startswith("ValueError: Input X contains infinity")
 
@@ -116,5 +108,5 @@ def test_long_doubles_beyond_doubles_are_infinite_and_no_warning(name, mode):
 @pytest.mark.parametrize("name", KINDS)
 def test_floating_point_errors_are_not_those_of_a_record(name, value):
     with np.errstate(all="raise"):
-        ordinary = what_is_said(name, with_record(0.5))
-        assert what_is_said(name, with_record([value, -value])) == ordinary
+        ordinary = what_is_reported(name, with_record(0.5))
+        assert what_is_reported(name, with_record([value, -value])) == ordinary

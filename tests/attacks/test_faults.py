@@ -31,7 +31,7 @@ from skdpbo import (
 from skdpbo.audit import Secrets, Traces, leak_scan
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
-# Fifty protected rows are few for a gradient, and that is said.
+# Fifty protected rows are few for a gradient, of which a warning is given.
 pytestmark = [
     pytest.mark.usefixtures("few_public_candidates"),
     pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning"),
@@ -73,8 +73,8 @@ def finish(child, limit=1200):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         with child:
-            said = child.stdout.read()
-    return said
+            output = child.stdout.read()
+    return output
 
 
 def entries(path):
@@ -104,16 +104,16 @@ def test_killed_at_a_random_moment(kind, n_jobs, tmp_path):
         assert child.stdout.readline() == "ready\n"
         time.sleep(moments.uniform(0.02, 0.3))
         os.killpg(child.pid, signal.SIGKILL)  # with its helpers, which would speak of its death
-        said = finish(child)
-        assert said == "" or said.startswith("released")
+        output = finish(child)
+        assert output == "" or output.startswith("released")
         # At most one charge for each start; and one for each that has seen a protected row.
         touched += mark.exists()
         assert touched <= entries(ledger) <= killed
     before = entries(ledger)
     assert files_with_secrets(tmp_path) == []
     child = start(tmp_path, "search", ledger, mark, kind, n_jobs)
-    said = finish(child)
-    assert "released" in said, said
+    output = finish(child)
+    assert "released" in output, output
     assert entries(ledger) == before + 1
     assert files_with_secrets(tmp_path) == []
 
@@ -138,33 +138,33 @@ class TestWorkerThatDies:
 
     def run(self, where, folder):
         child = start(folder, "lose_a_worker", where, "DPGridSearchCV")
-        said = finish(child)
-        assert not SECRETS.in_text(said)
+        output = finish(child)
+        assert not SECRETS.in_text(output)
         assert files_with_secrets(folder) == []
-        return child.returncode, said
+        return child.returncode, output
 
     def test_on_public_rows(self, tmp_path):
-        code, said = self.run("public", tmp_path)
-        assert code == 0, said
-        assert "TerminatedWorkerError" in said
-        assert "leaks: []" in said
-        assert "fitted: []" in said
+        code, output = self.run("public", tmp_path)
+        assert code == 0, output
+        assert "TerminatedWorkerError" in output
+        assert "leaks: []" in output
+        assert "fitted: []" in output
 
     def test_on_protected_rows_the_fit_goes_on_without_workers(self, tmp_path):
-        code, said = self.run("in a worker", tmp_path)
-        assert code == 0, said
-        assert "Error" not in said
-        assert "best_params_" in said
+        code, output = self.run("in a worker", tmp_path)
+        assert code == 0, output
+        assert "Error" not in output
+        assert "best_params_" in output
 
     def test_where_that_ends_the_process_nothing_is_released(self, tmp_path):
-        code, said = self.run("protected", tmp_path)
+        code, output = self.run("protected", tmp_path)
         assert code == 3
-        assert "fitted" not in said
-        assert "Error:" not in said
+        assert "fitted" not in output
+        assert "Error:" not in output
 
 
 class Faulty(RegressorMixin, BaseEstimator):
-    """Returns what it is told to when it predicts, or raises it."""
+    """Returns what it is given when it predicts, or raises it."""
 
     def __init__(self, k=0, answer=None, on="protected", interrupt=None):
         self.k = k
@@ -224,7 +224,7 @@ SEARCHERS = {
 
 
 def attempt(search, **rows):
-    """Fit inside a ledger; return the failure, what was said, and the number of charges."""
+    """Fit inside a ledger; return the failure, the output, and the number of charges."""
     failure = None
     with Traces() as traces, PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger:
         try:
@@ -250,11 +250,11 @@ class TestNonsense:
     )
     def test_on_protected_rows_it_costs_the_worst_loss(self, kind, answer):
         search = SEARCHERS[kind](Faulty(answer=answer), loss_bound=1.0, cv=2, refit=False)
-        failure, said, charges = attempt(search)
+        failure, output, charges = attempt(search)
         assert failure is None
         assert charges == 1
         assert not leak_scan(search, HELD)
-        assert not SECRETS.in_text(said)
+        assert not SECRETS.in_text(output)
 
     @pytest.mark.slow
     def test_the_worst_loss_it_is(self, monkeypatch):
@@ -275,12 +275,12 @@ class TestNonsense:
     @pytest.mark.parametrize("answer", ["nothing", "NaN", "objects", "one row short", "an error"])
     def test_on_public_rows_it_is_an_error_or_a_bad_score(self, kind, answer):
         search = SEARCHERS[kind](Faulty(answer=answer, on="both"), loss_bound=1.0, cv=2)
-        failure, said, charges = attempt(search)
+        failure, output, charges = attempt(search)
         assert failure is None or isinstance(failure, ValueError | TypeError | MemoryError)
         assert charges <= 1
         assert bool(fitted(search)) == (failure is None)
         assert not leak_scan(failure, SECRETS)
-        assert not SECRETS.in_text(said)
+        assert not SECRETS.in_text(output)
 
     def test_a_quoting_failure_is_caught(self, monkeypatch):
         # Planted bug: an error of a protected record comes through.
@@ -299,12 +299,12 @@ class TestInterrupts:
         search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
         assert "privacy_" in fitted(search)
         search.set_params(estimator=Faulty(interrupt=KeyboardInterrupt))
-        failure, said, charges = attempt(search)
+        failure, output, charges = attempt(search)
         assert type(failure) is KeyboardInterrupt
         assert charges == 1
         assert fitted(search) == []
         assert RUNNING.get() is None
-        assert not SECRETS.in_text(said)
+        assert not SECRETS.in_text(output)
         search.set_params(estimator=Sound(), epsilon=4.0)
         assert attempt(search, y_val=np.zeros(50))[0] is None
         assert search.best_score_ > -0.5  # -1 where the later fit loses all records
@@ -313,10 +313,10 @@ class TestInterrupts:
     @pytest.mark.parametrize("kind", SEARCHERS)
     def test_an_exit_is_an_error_of_its_record(self, kind):
         search = SEARCHERS[kind](Faulty(interrupt=SystemExit), loss_bound=1.0, cv=2, refit=False)
-        failure, said, charges = attempt(search)
+        failure, output, charges = attempt(search)
         assert failure is None
         assert charges == 1
-        assert not SECRETS.in_text(said)
+        assert not SECRETS.in_text(output)
 
     def test_a_half_made_release_is_caught(self, monkeypatch):
         # Planted bug: what was set before the interrupt stays.

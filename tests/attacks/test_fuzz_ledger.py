@@ -315,6 +315,6 @@ def first_half(store):
 
 @pytest.mark.slow
 def test_a_budget_that_is_not_kept_is_found(monkeypatch):
-    # Planted bug: whatever is asked for is within the budget.
+    # Planted bug: every request is within the budget.
     put(monkeypatch, "ledger charge: fits", lambda total, charged, guarantee: True)
     assert_found()

@@ -1,6 +1,6 @@
 """Corrupt files, hostile lines and nonsense numbers for the two parties of the outsourced protocol.
 
-The curator's rows and the outcomes that nobody asked for hold unmistakable numbers. Whatever the
+The curator's rows and the outcomes that nobody requested hold unmistakable numbers. Whatever the
 other side sends, the curator says what was agreed and nothing else, the modeler believes only the
 answer that is due, and the only errors are those that the documentation names.
 """
@@ -141,26 +141,26 @@ class Expected:
         return Answer(step, row, Y[row])
 
 
-def assert_served_by_the_rules(told, measured):
+def assert_served_by_the_rules(received, measured):
     """Serve a conversation, and compare each reply with the only one that is allowed."""
-    expected, asked = Expected(), []
-    allowed = [expected.reply(line) for line in told]
+    expected, requested = Expected(), []
+    allowed = [expected.reply(line) for line in received]
     made = PrivateProjection(X_bounds=(-1, 1), answers_per_row=2, n_answers=5)
     made.fit(X, None if measured else Y)
 
     def evaluate(row):
-        asked.append(row)
+        requested.append(row)
         return Y[row]
 
-    said = io.StringIO()
+    written = io.StringIO()
     how = {"evaluate": evaluate} if measured else {}
-    n_answered = serve_answers(made, io.StringIO("".join(told)), said, **how)
-    replies = [decode(line) for line in said.getvalue().splitlines()]
+    n_answered = serve_answers(made, io.StringIO("".join(received)), written, **how)
+    replies = [decode(line) for line in written.getvalue().splitlines()]
     assert replies == allowed
     assert n_answered == len(expected.answered) == len(made.answers_)
-    assert asked == (expected.answered if measured else [])
+    assert requested == (expected.answered if measured else [])
     hidden = Secrets([y for row, y in enumerate(Y) if row not in expected.answered], digits=9)
-    assert not hidden.in_text(said.getvalue())
+    assert not hidden.in_text(written.getvalue())
 
 
 conversations = st.lists(lines(st.builds(Query, steps, rows)) | lines(), max_size=12)
@@ -170,8 +170,8 @@ conversations = st.lists(lines(st.builds(Query, steps, rows)) | lines(), max_siz
 def test_the_curator_says_what_is_agreed(n):
     @settled(n)
     @given(conversations, st.booleans())
-    def run(told, measured):
-        assert_served_by_the_rules(told, measured)
+    def run(received, measured):
+        assert_served_by_the_rules(received, measured)
 
     run()
 
@@ -181,8 +181,8 @@ def test_a_replay_is_caught(monkeypatch):
 
     @settings(settled(100), phases=[Phase.generate], report_multiple_bugs=False)
     @given(conversations)
-    def run(told):
-        assert_served_by_the_rules(told, measured=False)
+    def run(received):
+        assert_served_by_the_rules(received, measured=False)
 
     with pytest.raises(AssertionError):
         run()
@@ -226,8 +226,8 @@ def assert_believes_nothing_else(script):
         if abs(reply.y) > 1e150:
             break
         right.append((reply.row, reply.y))
-    told = list(zip(*(part.tolist() for part in modeler.answers), strict=True))
-    assert told == right
+    received = list(zip(*(part.tolist() for part in modeler.answers), strict=True))
+    assert received == right
     assert failed == (len(right) < 6)
     assert np.isfinite(modeler.predict()).all()
 
@@ -244,15 +244,15 @@ def test_the_modeler_believes_the_answer_that_is_due(n):
 
 def test_an_answer_for_another_row_is_caught(monkeypatch):
     # Planted bug: whatever comes is taken for the answer that is due.
-    asked, honest = [], original("protocol: _write")
+    requested, honest = [], original("protocol: _write")
 
     def write(stream, query):
-        asked.append(query)
+        requested.append(query)
         honest(stream, query)
 
     def decode_anyway(line):
         y = getattr(decoded(line), "y", 0.0)
-        return Answer(asked[-1].step, asked[-1].row, y)
+        return Answer(requested[-1].step, requested[-1].row, y)
 
     put(monkeypatch, "protocol: _write", write)
     put(monkeypatch, "protocol: decode", decode_anyway)
@@ -271,9 +271,9 @@ outcomes = st.floats() | values | st.sampled_from([np.float32(0.5), 1j, np.array
 DOCUMENTED = (IndexError, TypeError, ValueError, RuntimeError)
 
 
-def assert_refusals_change_nothing(told):
+def assert_refusals_change_nothing(received):
     modeler = GPUCBModeler(release(answers_per_row=2, n_answers=4), kernel=RBF(1.0))
-    for index, y in told:
+    for index, y in received:
         before = [part.tolist() for part in modeler.answers], modeler.predict().tolist()
         try:
             modeler.tell(index, y)
@@ -288,11 +288,11 @@ def assert_refusals_change_nothing(told):
 
 
 @pytest.mark.parametrize("n", many(60))
-def test_what_a_modeler_is_told(n):
+def test_what_a_modeler_receives(n):
     @settled(n)
     @given(st.lists(st.tuples(indices, outcomes), max_size=8))
-    def run(told):
-        assert_refusals_change_nothing(told)
+    def run(received):
+        assert_refusals_change_nothing(received)
 
     run()
 

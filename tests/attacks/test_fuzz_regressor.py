@@ -1,4 +1,4 @@
-"""Random parameters and records for the regressors: documented errors, and nothing said.
+"""Random parameters and records for the regressors: documented errors, and no leak.
 
 All rows are protected, so every row may hold an unmistakable number or text; so may every target,
 except where rows alone are released. That a record is missing, infinite or no number is public by
@@ -170,7 +170,7 @@ def use(fitted):
     return fitted.predict(np.zeros((2, fitted.n_features_in_)))
 
 
-def assert_nothing_said(regressor, X, y):
+def assert_no_leak(regressor, X, y):
     with Traces() as traces:
         try:
             regressor.fit(X, y)
@@ -193,7 +193,7 @@ def assert_nothing_said(regressor, X, y):
 @settled(25)
 @given(fits())
 def test_some(example):
-    assert_nothing_said(*example)
+    assert_no_leak(*example)
 
 
 @pytest.mark.slow
@@ -203,7 +203,7 @@ def test_a_quoting_message_is_caught(monkeypatch):
     @settings(settled(300), phases=[Phase.generate], report_multiple_bugs=False)
     @given(fits((DPSparseGPRegressor,), ("list", "objects"), most=0))
     def run(example):
-        assert_nothing_said(*example)
+        assert_no_leak(*example)
 
     with pytest.raises((AssertionError, OverflowError)):  # the second is not documented, either
         run()
@@ -215,6 +215,6 @@ def test_many(kind):
     @settled(80)
     @given(fits((kind,)))
     def run(example):
-        assert_nothing_said(*example)
+        assert_no_leak(*example)
 
     run()

@@ -1,4 +1,4 @@
-"""Random parameters, spaces, containers and bad records: documented errors, and nothing said.
+"""Random parameters, spaces, containers and bad records: documented errors, and no leak.
 
 Every protected record holds an unmistakable number or text. Whatever a fit does, nothing of them
 is found in the searcher, its pickle, its texts, its warnings, its errors and their chains; and the
@@ -295,7 +295,7 @@ def searches(draw, kinds=tuple(SEARCHERS), containers=CONTAINERS, most=4):
     return SEARCHERS[kind](make(), draw(spaces[kind])(name), **params), public, y, protected, y_val
 
 
-def assert_nothing_said(search, data, X_val, y_val):
+def assert_no_leak(search, data, X_val, y_val):
     """Fit, and search everything that comes out for what was planted."""
     X, y = data
     with Traces() as traces:
@@ -319,7 +319,7 @@ def assert_nothing_said(search, data, X_val, y_val):
 @given(searches())
 def test_some(example):
     search, public, y, X_val, y_val = example
-    assert_nothing_said(search, (public, y), X_val, y_val)
+    assert_no_leak(search, (public, y), X_val, y_val)
 
 
 @pytest.mark.slow
@@ -330,7 +330,7 @@ def test_a_quoting_message_is_caught(monkeypatch):
     @given(searches(("grid",), ("list", "objects"), most=1))
     def run(example):
         search, public, y, X_val, y_val = example
-        assert_nothing_said(search, (public, y), X_val, y_val)
+        assert_no_leak(search, (public, y), X_val, y_val)
 
     with pytest.raises(AssertionError):
         run()
@@ -344,7 +344,7 @@ def test_many(kind):
     @given(searches((kind,)))
     def run(example):
         search, public, y, X_val, y_val = example
-        assert_nothing_said(search, (public, y), X_val, y_val)
+        assert_no_leak(search, (public, y), X_val, y_val)
 
     run()
 
@@ -370,7 +370,7 @@ def searches_in_chunks(draw):
     return SEARCHERS[kind](make(), draw(spaces[kind])(name), **params), rows_of_all, y
 
 
-def assert_nothing_said_of_all(search, rows_of_all, y):
+def assert_no_leak_of_all(search, rows_of_all, y):
     with Traces() as traces:
         try:
             search.fit(rows_of_all, y)
@@ -388,7 +388,7 @@ def assert_nothing_said_of_all(search, rows_of_all, y):
 @settled(100)
 @given(searches_in_chunks())
 def test_many_in_chunks(example):
-    assert_nothing_said_of_all(*example)
+    assert_no_leak_of_all(*example)
 
 
 def test_an_object_in_a_row_of_a_list():

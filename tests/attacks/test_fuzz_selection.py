@@ -1,4 +1,4 @@
-"""Random settings of searches with ``protect="all"``: documented errors, one charge, nothing said.
+"""Random settings of searches with ``protect="all"``: documented errors, one charge, no leak.
 
 Every record is protected and may hold an unmistakable number or text. The private estimator talks,
 warns and fails, quoting what it is shown; of the rows its model keeps a noisy mean alone. Whatever
@@ -255,7 +255,7 @@ def searches(draw):
 
 
 def attempt(example, budget):
-    """Fit inside a ledger; return the failure, what was said, and the charges."""
+    """Fit inside a ledger; return the failure, the output, and the charges."""
     search, (X, y, X_val, y_val), extra = example
     SEEN.clear()
     # Parameters that are no numbers make no sense to seeds: the run is void, and says so.
@@ -269,7 +269,7 @@ def attempt(example, budget):
     return failure, traces, [entry.guarantee for entry in ledger.entries]
 
 
-def assert_one_charge_and_nothing_said(example):
+def assert_one_charge_and_no_leak(example):
     search = example[0]
     failure, traces, charges = attempt(example, 1e9)
     assert not leak_scan(traces, SECRETS), traces.text()
@@ -309,21 +309,21 @@ def assert_a_small_budget_is_refused(example):
 @settled(6)
 @given(searches())
 def test_some(example):
-    assert_one_charge_and_nothing_said(example)
+    assert_one_charge_and_no_leak(example)
 
 
 @pytest.mark.slow
 @settled(80)
 @given(searches())
 def test_many(example):
-    assert_one_charge_and_nothing_said(example)
+    assert_one_charge_and_no_leak(example)
 
 
 def assert_found():
     @settings(settled(60), phases=[Phase.generate], report_multiple_bugs=False)
     @given(searches())
     def run(example):
-        assert_one_charge_and_nothing_said(example)
+        assert_one_charge_and_no_leak(example)
 
     with pytest.raises(AssertionError):
         run()

@@ -144,12 +144,12 @@ def fit(total, candidates=30, guided=True, seed=0, n_private=3):
         chosen = mechanism.search_unguided()
         visited = [params["k"] for params in chosen.candidates]
         return visited, visited[chosen.index], chosen.columns["private_validation_score"]
-    visited, told = [], None
-    while batch := mechanism.ask(told):
+    visited, scores = [], None
+    while batch := mechanism.ask(scores):
         visited += batch
         splits = np.tile(public[visited], (2, 1))
-        told = PublicScores(public[visited], splits, np.ones(len(visited), dtype=bool))
-    best, _ = mechanism.release_choice(told)
+        scores = PublicScores(public[visited], splits, np.ones(len(visited), dtype=bool))
+    best, _ = mechanism.release_choice(scores)
     chosen = mechanism._chosen(visited, best, None)
     return visited, best, chosen.columns["private_validation_score"]
 

@@ -501,12 +501,12 @@ class TestVanishingBudget:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             search.fit([[0.0], [1.0]], [0.0, 1.0], X_val=data[0], y_val=data[1])
-        said = sorted(f"{type(w.message)} {w.message}" for w in caught)
+        reported = sorted(f"{type(w.message)} {w.message}" for w in caught)
         found = [value for value in vars(search.descent_).values() if value is not None]
         numbers = [*found, search.best_score_]
         # scikit-learn prints how long a public training took
         printed = [re.sub(r"total time= *[0-9.]+[a-z]+", "", text) for text in capsys.readouterr()]
-        return (*said, sorted(vars(search)), repr(search), *printed), numbers
+        return (*reported, sorted(vars(search)), repr(search), *printed), numbers
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -528,7 +528,7 @@ class TestVanishingBudget:
             for one, two in zip(numbers, values, strict=True):
                 np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-6)
 
-    def test_a_budget_is_told_apart(self, capsys):
+    def test_a_budget_is_distinguished(self, capsys):
         # The same test with a budget sees the data: it is not blind.
         seen = [self.observe(data, capsys, 1e4)[1][0] for data in list(protected_sets())[:2]]
         assert np.abs(seen[0] - seen[1]).max() > 1e-3

@@ -34,7 +34,7 @@ def fit(X_val, y_val, **params):
     """Fit, and return all that can be seen."""
     how = {"n_iter": 2, "epsilon": 5.0, "loss_bound": 4.0, "cv": 2, "init": [0.6, 0.4]} | params
     search = DPGIBOSearchCV(ElasticNet(), SPACE, **how)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", (NoisyGradientWarning, NoisyScoreWarning))
         search.fit(*PUBLIC, X_val=X_val, y_val=y_val)
@@ -42,7 +42,10 @@ def fit(X_val, y_val, **params):
     seen |= {name: search.cv_results_[name] for name in search.cv_results_ if "time" not in name}
     names = ["best_params_", "best_index_", "best_score_", "privacy_"]
     seen |= {name: getattr(search, name) for name in names}
-    seen |= {"coefficients": search.best_estimator_.coef_, "said": [str(w.message) for w in said]}
+    seen |= {
+        "coefficients": search.best_estimator_.coef_,
+        "warnings": [str(w.message) for w in caught],
+    }
     exact = {name: np.asarray(value).tolist() for name, value in seen.items()}
     return {name: repr(value) for name, value in exact.items()}
 

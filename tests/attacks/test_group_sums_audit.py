@@ -16,22 +16,17 @@ from sklearn.gaussian_process.kernels import RBF
 from _support.far_from_zero import FarFromZero
 from _support.internals import PlacedRows, placed, shared, shared_roots, streamed_sums
 from _support.planted import plant
+from _support.private_estimators import BOXES, CLASSES, ROWS, of_all_records
 from skdpbo.exceptions import BudgetExceededError
-from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
-from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.mechanisms import GaussianMechanism, noise_source
-from skdpbo.preprocessing import (
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-)
+from skdpbo.preprocessing import DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpbo.privacy import PrivacyLedger
 
 # So few groups show no category.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning")
-N_GROUPS, WIDTH, BOX = 60, 256, {"X_bounds": (-1, 1)}
-CLASSES = {"classes": [0, 1], **BOX}
+N_GROUPS, WIDTH = 60, 256
 RNG = np.random.default_rng(5)
 SIZES = RNG.integers(1, 6, N_GROUPS)
 SIZES[0] = 300  # alone, it is longer than a batch
@@ -39,28 +34,15 @@ GROUPS = np.repeat(np.arange(N_GROUPS), SIZES)
 X = RNG.uniform(-1, 1, (len(GROUPS), 2))
 Y = np.sign(X[:, 0] + 0.3 * RNG.normal(size=len(X)))
 
-ESTIMATORS = {
-    "logistic": DPLogisticRegression(**CLASSES),
+GP = {"inducing_points": 5, **BOXES}
+ESTIMATORS = of_all_records() | {
     "logistic by curvature": DPLogisticRegression(epsilon=1e4, **CLASSES),
     "balanced logistic": DPLogisticRegression(class_weight="balanced", **CLASSES),
-    "ridge": DPRidge(y_bounds=(-1, 1), **BOX),
-    "process": DPSparseGPRegressor(y_bounds=(-1, 1), inducing_points=5, **BOX),
-    "process with a mean": DPSparseGPRegressor(
-        y_bounds=(-1, 1), inducing_points=5, prior_mean="private", **BOX
-    ),
-    "process with COINPRESS": DPSparseGPRegressor(
-        y_bounds=(-1, 1), inducing_points=5, prior_mean="private", y_scale=0.5, **BOX
-    ),
-    "published process": DPSparseGPRegressor(
-        RBF(1.0), noise_variance=0.1, release="kernel", y_bounds=(-1, 1), inducing_points=5, **BOX
-    ),
-    "classifier": DPSparseGPClassifier(inducing_points=5, **CLASSES),
-    "standard scaler": DPStandardScaler(**BOX),
-    "range": DPMinMaxScaler(epsilon=20.0),  # so few groups show no range at 1
+    "process with a mean": DPSparseGPRegressor(prior_mean="private", **GP),
+    "process with COINPRESS": DPSparseGPRegressor(prior_mean="private", y_scale=0.5, **GP),
+    "published process": DPSparseGPRegressor(RBF(1.0), noise_variance=0.1, release="kernel", **GP),
     "range far from zero": FarFromZero(epsilon=20.0),
-    "means": DPSimpleImputer(**BOX),
-    "medians": DPSimpleImputer(strategy="median", **BOX),
-    "categories": DPOneHotEncoder(),
+    "medians": DPSimpleImputer(strategy="median", **ROWS),
 }
 
 
@@ -177,7 +159,7 @@ class TestPlaces:
             return block
 
         monkeypatch.setattr(PlacedRows, "__getitem__", noted)
-        for name in ("logistic", "ridge", "process", "range"):
+        for name in ("logistic", "ridge", "regressor", "ranges"):
             fit(ESTIMATORS[name], *NEIGHBOURS[3])
         assert lengths == {WIDTH}
 
@@ -224,28 +206,28 @@ class TestInput:
         assert not any(character.isdigit() for character in str(caught.value))
 
     def test_another_length_of_y_is_not_stated(self):
-        for name in ("logistic", "ridge", "process", "classifier"):
+        for name in ("logistic", "ridge", "regressor", "classifier"):
             with pytest.raises(ValueError, match="y must have one entry for each row of X"):
                 fit(ESTIMATORS[name], X, Y[:-1], GROUPS)
 
     def test_labels_are_read_after_the_charge(self):
-        class ToldError(Exception):
+        class ReadError(Exception):
             pass
 
         class Labels(list):
             def __iter__(self):
-                raise ToldError
+                raise ReadError
 
         with PrivacyLedger(epsilon=1.0, delta=1e-4) as ledger:
-            with pytest.raises(ToldError):
-                DPStandardScaler(**BOX).fit(X, groups=Labels(GROUPS))
+            with pytest.raises(ReadError):
+                DPStandardScaler(**ROWS).fit(X, groups=Labels(GROUPS))
             with pytest.raises(BudgetExceededError):
-                DPStandardScaler(**BOX).fit(X, groups=Labels(GROUPS))
+                DPStandardScaler(**ROWS).fit(X, groups=Labels(GROUPS))
         assert len(ledger.entries) == 1
 
     def test_missing_labels_are_groups_of_their_own(self):
         labels = [None, float("nan"), [], *"aab"]
-        scaler = DPStandardScaler(**BOX).fit(X[:6], groups=labels)
+        scaler = DPStandardScaler(**ROWS).fit(X[:6], groups=labels)
         assert scaler.n_records_ == 5
 
 

@@ -65,7 +65,7 @@ def searched(mechanism, estimator, target, **entries):
 
 
 def heard_from(mechanism, target):
-    """Return what a listener is told of the trainings."""
+    """Return what a listener hears of the trainings."""
     listener = SimpleNamespace(heard=[])
     searched(mechanism, NotingItsParameter(), target, listener=listener)
     return listener.heard

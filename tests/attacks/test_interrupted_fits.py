@@ -6,25 +6,13 @@ An estimator is as it was or complete, a searcher empty or complete.
 import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
-from sklearn.gaussian_process.kernels import RBF
 
 from _support.interrupts import interrupted
 from _support.planted import LOUD_NUMPY, SameContext, put
+from _support.private_estimators import BOXES, every_private_estimator
 from skdpbo import DPGridSearchCV
-from skdpbo.gaussian_process import (
-    DPSparseGPClassifier,
-    DPSparseGPRegressor,
-    PrivateProjection,
-    ProjectedGP,
-)
-from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks
-from skdpbo.preprocessing import (
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-)
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,20 +21,6 @@ pytestmark = [
 ]
 RNG = np.random.RandomState(0)
 X, Y = RNG.uniform(-1, 1, (30, 2)), RNG.uniform(-1, 1, 30)
-BOX, GP = {"X_bounds": (-1, 1)}, {"kernel": RBF(1.0), "inducing_points": 3}
-BOTH = {**BOX, "y_bounds": (-1, 1)}
-ESTIMATORS = [
-    DPRidge(**BOTH),
-    DPLogisticRegression(**BOX, classes=[0, 1]),
-    DPStandardScaler(**BOX),
-    DPMinMaxScaler(epsilon=100.0),
-    DPSimpleImputer(**BOX),
-    DPOneHotEncoder(),
-    DPSparseGPRegressor(**GP, **BOTH),
-    DPSparseGPClassifier(**GP, **BOX, classes=[0, 1]),
-    PrivateProjection(**BOX),
-    ProjectedGP(**BOX, optimizer=None, noise_variance=1.0),
-]
 LABELS = (Y > 0).astype(int)
 PARTS = ("_protection", "_validation", "_chunked", "_private_models")
 PROTECTION = {f"skdpbo.model_selection.protection.{part}" for part in PARTS}
@@ -93,7 +67,9 @@ def fit_of(search):
     return lambda: search.fit(X, Y)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize(
+    "estimator", every_private_estimator().values(), ids=lambda estimator: type(estimator).__name__
+)
 class TestEstimators:
     def test_complete_or_unchanged(self, estimator):
         modules = modules_of(estimator)
@@ -117,7 +93,7 @@ class TestSearchers:
 
 REPORTS = {np.errstate.__enter__.__globals__["__name__"]}
 FITS = {
-    "private estimator": lambda: DPRidge(**BOTH).fit(X, LABELS),
+    "private estimator": lambda: DPRidge(**BOXES).fit(X, LABELS),
     "search": fit_of(SEARCHES[1]),
 }
 

@@ -1,4 +1,4 @@
-"""The releases of Kusner et al. (2015), told apart: a lower bound on epsilon stays below the claim.
+"""Releases of Kusner et al. (2015) on two data sets: a lower bound on epsilon is below the claim.
 
 The statement is about scores drawn from a prior, and an audit needs two fixed score vectors. So the
 scores are scaled until the worst pair in [0, 1] differs by exactly the sensitivity that the
@@ -38,7 +38,7 @@ INFORMATION_GAIN = 100.0
 SEPARATE = {"kernel": RBF(1e-3), "information_gain": INFORMATION_GAIN}
 
 
-def told_apart(release, event, pair, n):
+def distinguished(release, event, pair, n):
     """Lower bound on the epsilon of `release(gains, source)`."""
     stream = noise_source(np.random.RandomState(0))
     hits, misses = (sum(event(*release(gains, stream)) for _ in range(n)) for gains in pair)
@@ -63,7 +63,7 @@ def audit_choice(n, *, epsilon, n_candidates=5, n_iter=None):
     def release(gains, source):
         return mechanism.search(X, gains.__getitem__, n_iter=n_iter, source=source, **budget)
 
-    return told_apart(release, lambda index, _: index == 0, (first, others), n)
+    return distinguished(release, lambda index, _: index == 0, (first, others), n)
 
 
 def audit_score(n, *, epsilon, noise_variance, score_fraction=0.99):
@@ -85,7 +85,7 @@ def audit_score(n, *, epsilon, noise_variance, score_fraction=0.99):
     def release(gain, source):
         return mechanism.search([[0.5]], lambda k: gain, n_iter=2, source=source, **budget)
 
-    return told_apart(release, lambda _, gain: gain > 0.5, (1.0, 0.0), n)
+    return distinguished(release, lambda _, gain: gain > 0.5, (1.0, 0.0), n)
 
 
 def audit_lipschitz(n, *, epsilon, constants):
@@ -98,7 +98,7 @@ def audit_lipschitz(n, *, epsilon, constants):
         return (mechanism.release_score(total, source=source, **known),)
 
     pair = (3 * units // 4, units // 4)  # y = -1 and y = 1
-    return told_apart(release, lambda total: total > units // 2, pair, n)
+    return distinguished(release, lambda total: total > units // 2, pair, n)
 
 
 def plant(monkeypatch, factor, kind, stage="kusner release"):
@@ -201,7 +201,7 @@ class TestSecretTrajectory:
         def release(total, source):
             return (self.MECHANISM.release_score(total, epsilon=1.0, source=source, **self.SIZES),)
 
-        return told_apart(release, lambda total: total > 200, self.smallest(), n)
+        return distinguished(release, lambda total: total > 200, self.smallest(), n)
 
     def test_one_loss_moves_the_best_score_by_four(self):
         assert self.smallest() == [400, 0]

@@ -33,7 +33,7 @@ X_VAL = RNG.normal(size=(9, 2)).tolist()
 X_VAL[2][1], X_VAL[5] = FLOATS[0], [TEXT, FLOATS[1]]
 Y_VAL = RNG.normal(size=9).tolist()
 Y_VAL[3], Y_VAL[7] = FLOATS[2], TEXT
-# The model warns about public rows too; what is said about protected ones is recorded and searched.
+# The model warns about public rows too; what it warns of protected ones is recorded and searched.
 pytestmark = [
     pytest.mark.usefixtures("few_public_candidates"),
     pytest.mark.filterwarnings("ignore:predicting", "ignore:Scoring failed"),
@@ -208,7 +208,7 @@ def leaks(search, **fit_params):
             "messages": detector.in_text(traces.text()),
             "guarantee": detector.in_text(f"{search.privacy_}{search.privacy_!r}"),
             "registry": TEXT in registries(),
-            "session": original("search: RUNNING").get() is not None,
+            "session": original("set-up: RUNNING").get() is not None,
         }.items()
         if found
     }
@@ -365,7 +365,7 @@ class TestFailures:
         assert not detector.in_object(error)
         assert not detector.in_text(text)
         assert not detector.in_object(search)
-        assert original("search: RUNNING").get() is None
+        assert original("set-up: RUNNING").get() is None
         assert not hasattr(search, "privacy_")
 
     def test_a_chain_is_found(self, monkeypatch):
@@ -386,7 +386,7 @@ class TestFailures:
     def test_an_open_session_is_found(self, monkeypatch):
         search = SEARCHES["grid"](cv=2, loss_bound=9.0)
         assert "session" not in leaks(search)
-        put(monkeypatch, "search: RUNNING", Sticky())
+        put(monkeypatch, "set-up: RUNNING", Sticky())
         assert "session" in leaks(search)
 
 

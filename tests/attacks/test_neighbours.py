@@ -456,14 +456,14 @@ class TestVanishingBudget:
         seen = {observe(name, data, capsys) for data in protected_sets()}
         assert len(seen) == 1
 
-    def test_a_budget_is_told_apart(self, monkeypatch, capsys):
+    def test_a_budget_is_distinguished(self, monkeypatch, capsys):
         # The same test with a budget sees the data: it is not blind.
         monkeypatch.setattr("time.time", lambda: 0.0)
         monkeypatch.setattr("time.perf_counter", lambda: 0.0)
         seen = {observe("grid", data, capsys, epsilon=1e3) for data in protected_sets()}
         assert len(seen) > 1
 
-    def test_a_warning_is_told_apart(self, monkeypatch, capsys):
+    def test_a_warning_is_distinguished(self, monkeypatch, capsys):
         monkeypatch.setattr("time.time", lambda: 0.0)
         monkeypatch.setattr("time.perf_counter", lambda: 0.0)
         plant(monkeypatch, "models' warnings and output come through")

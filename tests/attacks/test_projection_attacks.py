@@ -269,7 +269,7 @@ def test_a_forgotten_clip_of_answers_is_caught(monkeypatch):
     assert found > 2 * claimed
 
 
-# What is held, written and said
+# What is held, written and printed
 
 SECRETS = [1.7316520948315577, -2.1938847291045533, 0.41772066390126]
 RNG = np.random.default_rng(0)  # public randomness
@@ -339,7 +339,7 @@ def test_no_exact_row_is_kept_or_written(setting, tmp_path):
     for thing in (curator.release_, curator.answers_, curator, gp, gp.release_, gp._predictor):
         assert not found_in(thing, secrets)
     assert [value for _, value in curator.answers_] == answered
-    # values that nobody asked for are with the curator alone, and in no copy of it
+    # values that nobody requested are with the curator alone, and in no copy of it
     unasked = np.delete(Y, [2, 9])
     copy = pickle.loads(pickle.dumps(curator))
     for thing in (curator.release_, curator.answers_, copy):
@@ -370,8 +370,8 @@ def test_with_all_noise_nothing_depends_on_the_rows(estimator, mechanism):
             warnings.simplefilter("always")
             fits.append(estimator(**settings).fit(rows, Y))
         fits.append([str(warning.message) for warning in caught])
-    first, said, second, said_too = fits
-    assert said == said_too
+    first, reported, second, reported_again = fits
+    assert reported == reported_again
     spread = first.release_.noise_std
     np.testing.assert_allclose(first.release_.Z, second.release_.Z, rtol=0, atol=1e-3 * spread)
     assert vars(first).keys() == vars(second).keys()

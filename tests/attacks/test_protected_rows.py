@@ -73,7 +73,7 @@ SEARCHES = {
     "gibo": lambda e, name, **k: DPGIBOSearchCV(e, {name: (0, 9)}, n_iter=2, **{"cv": 2, **k}),
 }
 search_names = pytest.mark.parametrize("name", SEARCHES)
-# Eight protected rows are few for a gradient, and that is said.
+# Eight protected rows are few for a gradient, of which a warning is given.
 pytestmark = [
     pytest.mark.usefixtures("few_public_candidates"),
     pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning"),
@@ -183,7 +183,7 @@ class TestStatements:
         assert search.privacy_.status == "conditional"
         assert "SpyClassifier" in search.privacy_.assumptions[-1]
 
-    def test_a_missing_bound_is_said_and_not_read_from_data(self):
+    def test_a_missing_bound_is_reported_and_not_read_from_data(self):
         for scale in (1.0, 1e9):
             search = DPGridSearchCV(DummyRegressor(), {"strategy": ["mean"]}, cv=2)
             with pytest.warns(DefaultBoundsWarning):

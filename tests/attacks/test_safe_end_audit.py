@@ -1,4 +1,4 @@
-"""The choice of a descent's end, told apart: never more than the claimed epsilon.
+"""The choice of a descent's end on two data sets: never more than the claimed epsilon.
 
 The worst pair: one record that is better off at the one point, or at the other, beside records that
 are as much better off at the first. Bounds hold with probability 1 - 1e-6 (false alarms), and the

@@ -75,7 +75,7 @@ class NoisyMean(RegressorMixin, BaseEstimator):
         mu = self.privacy_guarantee().mu
         noise = GaussianMechanism(mu=mu, sensitivity=2 * UNITS, lattice=1.0, n_draws=1)
         noisy = int(noise.release(total, source=noise_source(self.random_state)))
-        # Rounded, so that two data sets are told apart by their noise alone where it is large.
+        # Rounded, so that two data sets are distinguished by their noise alone where it is large.
         self.mean_ = float(np.sign(noisy)) if self.rounded else noisy / UNITS / len(targets)
         self.mean_ *= self.factor
         self.n_features_in_, self.privacy_ = np.shape(X)[1], self.privacy_guarantee()
@@ -295,7 +295,7 @@ class TestLedger:
     def events(self, monkeypatch, which):
         """Return the order in which rows are read and the ledger is charged."""
         seen = []
-        note_charges(monkeypatch, "private models: charge_active_ledger", seen)
+        note_charges(monkeypatch, "protection: charge_active_ledger", seen)
         rows = {"X": X, "y": Y, "X_val": X_VAL, "y_val": Y_VAL}
         rows[which] = NotingRows(rows[which].tolist(), lambda: seen.append("read"))
         search().fit(rows.pop("X"), rows.pop("y"), **rows)

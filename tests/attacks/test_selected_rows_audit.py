@@ -87,7 +87,7 @@ class TestValidationRows:
             training.extend((X, y))
             return X, y
 
-        put(monkeypatch, "private models: _settled", typed)
+        put(monkeypatch, "protected rows: _settled", typed)
         first, second = (self.scored(X, monkeypatch) for X in self.neighbours())
         assert first != second
 
@@ -173,7 +173,7 @@ def test_a_worker_of_the_same_number_elsewhere_is_quiet(capsys):
 
     here = this_process()
     rows = np.zeros((9, 2)), np.zeros(9), None
-    said = []
+    printed = []
     for parent in (here, ("another machine", here[1])):
         data = TrialData(*rows[:2], {}, rows, None, None)
         sequence = np.random.SeedSequence(0)
@@ -181,9 +181,9 @@ def test_a_worker_of_the_same_number_elsewhere_is_quiet(capsys):
             _isolated_task(parent, True, _trial, (Loud(), data, False, sequence))
         except AttributeError:
             pass  # it is not scored
-        said.append(capsys.readouterr().out)
+        printed.append(capsys.readouterr().out)
     # In the parent's own process the caller has silenced all.
-    assert said == ["fitting\n", ""]
+    assert printed == ["fitting\n", ""]
 
 
 def test_the_same_rows_twice_are_refused():

@@ -153,12 +153,12 @@ class TestReports:
     """The process chooses what numpy does about overflow: print, call, raise."""
 
     def reports(self, capfd, X_val):
-        told = []
-        with np.errstate(over="call", call=lambda *args: told.append(args)):
+        reports = []
+        with np.errstate(over="call", call=lambda *args: reports.append(args)):
             fitted("grid", X_val, Overflowing())
         with np.errstate(over="print"):
             fitted("grid", X_val, Overflowing())
-        return told, "".join(capfd.readouterr())
+        return reports, "".join(capfd.readouterr())
 
     def test_nothing_is_reported(self, capfd):
         assert self.reports(capfd, BAD) == ([], "")
@@ -171,20 +171,20 @@ class TestReports:
 class TestOutput:
     """Prints and log records of a model: each batch that fails makes one more."""
 
-    def said(self, capsys, caplog, kind="grid", **params):
+    def reported(self, capsys, caplog, kind="grid", **params):
         caplog.clear()
         fitted(kind, BAD, Drawing(loud=True), refit=False, **params)
         return "".join(capsys.readouterr()) + caplog.text
 
     @pytest.mark.parametrize("n_jobs", [None, 2])
-    def test_nothing_is_said(self, n_jobs, capsys, caplog):
+    def test_nothing_is_reported(self, n_jobs, capsys, caplog):
         with parallel_config(backend="threading"):
-            assert self.said(capsys, caplog, n_jobs=n_jobs) == ""
+            assert self.reported(capsys, caplog, n_jobs=n_jobs) == ""
 
-    def test_what_is_said_is_found(self, capsys, caplog, monkeypatch):
+    def test_what_is_reported_is_found(self, capsys, caplog, monkeypatch):
         plant(monkeypatch, "models' output comes through")
-        said = self.said(capsys, caplog)
-        assert said.count("predicting 4") >= 2
+        reported = self.reported(capsys, caplog)
+        assert reported.count("predicting 4") >= 2
 
 
 OWN_LOGGER = logging.Logger("of no manager")
@@ -205,7 +205,7 @@ class Louder(Drawing):
 class TestOutputAnew:
     """Output of a model that has put back streams and logging by itself."""
 
-    def said(self, caplog, monkeypatch):
+    def reported(self, caplog, monkeypatch):
         for name in ("__stdout__", "__stderr__"):
             monkeypatch.setattr(sys, name, io.StringIO())
         streams = sys.__stdout__, sys.__stderr__
@@ -216,10 +216,10 @@ class TestOutputAnew:
         assert (sys.__stdout__, sys.__stderr__) == streams
         return [caplog.text.removeprefix(own), *(stream.getvalue() for stream in streams)]
 
-    def test_nothing_is_said(self, caplog, monkeypatch):
-        assert self.said(caplog, monkeypatch) == ["", "", ""]
+    def test_nothing_is_reported(self, caplog, monkeypatch):
+        assert self.reported(caplog, monkeypatch) == ["", "", ""]
 
-    def test_what_is_said_is_found(self, caplog, monkeypatch):
+    def test_what_is_reported_is_found(self, caplog, monkeypatch):
         # Planted bug: what code puts back, and loggers that no manager knows, are let through.
         usual, through = (
             original("silence: _Undo.set"),
@@ -231,7 +231,7 @@ class TestOutputAnew:
                 usual(undo, owner, name, value)
 
         put(monkeypatch, "silence: _Undo.set", changed)
-        logged, *streams = self.said(caplog, monkeypatch)
+        logged, *streams = self.reported(caplog, monkeypatch)
         assert logged
         assert all("predicting 4" in text for text in streams)
 
@@ -305,15 +305,15 @@ class TestHooks:
     """What reports errors elsewhere and shows tables in a notebook, as the user has set it."""
 
     def shown(self, monkeypatch):
-        told = []
-        publisher = SimpleNamespace(publish=told.append)
+        reports = []
+        publisher = SimpleNamespace(publish=reports.append)
         shell = SimpleNamespace(display_pub=publisher)
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-        monkeypatch.setattr(sys, "unraisablehook", told.append)
-        monkeypatch.setattr(threading, "excepthook", told.append)
+        monkeypatch.setattr(sys, "unraisablehook", reports.append)
+        monkeypatch.setattr(threading, "excepthook", reports.append)
         fitted("grid", BAD, Showing(), refit=False)
-        assert publisher.publish == sys.unraisablehook == threading.excepthook == told.append
-        return len(told)
+        assert publisher.publish == sys.unraisablehook == threading.excepthook == reports.append
+        return len(reports)
 
     def test_nothing_is_shown(self, monkeypatch):
         assert self.shown(monkeypatch) == 0
@@ -390,7 +390,7 @@ class Connected(RegressorMixin, BaseEstimator):
 class TestDroppedModels:
     """Models of trials are dropped but for one: a line of each would tell how many there were."""
 
-    def said(self, capsys):
+    def reported(self, capsys):
         cost = PrivacyGuarantee(epsilon=1e-3)
         padded = PrivateSelection(expected_trials=1, eta=1.0, pad_trials=True, max_trials=30)
         protect = private_selection(padded, cost)
@@ -400,15 +400,15 @@ class TestDroppedModels:
         assert search.best_estimator_.connection_
         return capsys.readouterr().out
 
-    def test_nothing_is_said(self, capsys):
-        assert self.said(capsys) == ""
+    def test_nothing_is_reported(self, capsys):
+        assert self.reported(capsys) == ""
 
-    def test_what_is_said_is_found(self, capsys, monkeypatch):
+    def test_what_is_reported_is_found(self, capsys, monkeypatch):
         plant(monkeypatch, "trials: models are dropped aloud")
-        assert self.said(capsys).count("closed") > 1
+        assert self.reported(capsys).count("closed") > 1
 
     def sent(self, kind, capsys):
-        """Return what is said where a result was sent from, and where it has come."""
+        """Return what is printed where a result was sent from, and where it has come."""
         result = original(kind)(("elsewhere", 0), False, Connected().fit, (X, Y))
         came = pickle.loads(pickle.dumps(result))
         assert type(came) is Connected

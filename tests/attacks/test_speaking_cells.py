@@ -8,22 +8,17 @@ import pandas as pd
 import pytest
 
 from _support.planted import put
+from _support.private_estimators import (
+    BOXES,
+    classifiers,
+    every_private_estimator,
+    of_rows,
+    transformers,
+)
 from skdpbo import DPGridSearchCV
 from skdpbo.audit import Traces
-from skdpbo.gaussian_process import (
-    DPSparseGPClassifier,
-    DPSparseGPRegressor,
-    PrivateProjection,
-    ProjectedGP,
-)
-from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks
-from skdpbo.preprocessing import (
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-)
 
 TEXT = "S3cr3t"
 RNG = np.random.RandomState(0)
@@ -67,7 +62,7 @@ class Speaking(metaclass=SpeakingClass):
 
 
 class SpeakingRow(list, metaclass=SpeakingClass):
-    """A row that prints, logs and warns where it is asked for its length."""
+    """A row that prints, logs and warns where its length is read."""
 
     def __len__(self):
         say()
@@ -83,21 +78,7 @@ def speaking(values, form):
     return cells if form == "array" else (pd.DataFrame if values.ndim == 2 else pd.Series)(cells)
 
 
-BOXES = {"X_bounds": (-2, 2), "y_bounds": (-2, 2)}
-ROWS = {"X_bounds": (-2, 2)}
-CLASSES = {"classes": [0, 1], **ROWS}
-PRIVATE = {
-    "ridge": (DPRidge(**BOXES), Y),
-    "logistic": (DPLogisticRegression(**CLASSES), LABELS),
-    "regressor": (DPSparseGPRegressor(inducing_points=4, **BOXES), Y),
-    "classifier": (DPSparseGPClassifier(inducing_points=4, **CLASSES), LABELS),
-    "scaler": (DPStandardScaler(**ROWS), None),
-    "ranges": (DPMinMaxScaler(), None),
-    "imputer": (DPSimpleImputer(**ROWS), None),
-    "encoder": (DPOneHotEncoder(), None),
-    "projection": (PrivateProjection(data_norm=4.0), None),
-    "curator": (ProjectedGP(data_norm=4.0, noise_variance=0.1, optimizer=None), Y),
-}
+PRIVATE = every_private_estimator()
 
 
 def heard(fit, *args, **kwargs):
@@ -108,14 +89,14 @@ def heard(fit, *args, **kwargs):
 
 def of_private(name, form):
     """Return for cells of X, for targets and for groups whether they are heard."""
-    model, y = PRIVATE[name]
-    targets = () if y is None else (y,)
+    model, y = PRIVATE[name], LABELS if name in classifiers() else Y
+    targets = () if name in transformers() or name == "projection" else (y,)
     # A pipeline hands the rows on: they are read once more.
     fit = getattr(model, "fit_transform", model.fit)
     found = {"X": heard(fit, speaking(X, form), *targets)}
-    if y is not None:
+    if targets:
         found["y"] = heard(model.fit, X, speaking(y, form))
-    if name not in ("projection", "curator"):
+    if name not in of_rows():
         found["groups"] = heard(model.fit, X, *targets, groups=speaking(GROUPS, form))
     return found
 

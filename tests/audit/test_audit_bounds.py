@@ -73,7 +73,7 @@ class TestResult:
         void = PrivacyGuarantee(epsilon=1.0).voided("for a test")
         assert AuditResult(low=0.9, high=0.1).violates(void)
 
-    def test_it_is_said_in_words(self):
+    def test_it_is_described_in_words(self):
         text = str(AuditResult(low=0.5, high=0.1, event="a value of at least 2", n_runs=7))
         assert "epsilon >= 1.61" in text
         assert "a value of at least 2" in text
@@ -122,7 +122,7 @@ class TestAuditSamples:
         [(2**60, 2**60 + 1), (np.uint64(2**63), np.uint64(2**63 + 1)), (math.nan, -math.inf)],
         ids=["long integers", "unsigned", "NaN and infinity"],
     )
-    def test_numbers_that_differ_are_told_apart(self, one, other):
+    def test_numbers_that_differ_are_distinguished(self, one, other):
         assert audit_samples([one] * 500, [other] * 500).epsilon > 2
         assert audit_samples([one] * 500, [one] * 500).epsilon == 0
 
@@ -178,7 +178,7 @@ class TestNormalBound:
         with pytest.raises(ValueError, match="one length"):
             normal_mu_bound([0.0, 1.0], [0.0])
 
-    def test_constants_are_told_apart(self):
+    def test_constants_are_distinguished(self):
         assert normal_mu_bound([0.0] * 500, [1.0] * 500) > 1e6
 
 
@@ -219,14 +219,14 @@ def test_a_number_of_runs_is_refused_before_any_run():
         ("a", {"statistic": float}, "could not convert"),
     ],
 )
-def test_an_output_that_cannot_be_compared_is_told_at_the_first_run(output, parameters, message):
+def test_an_output_that_cannot_be_compared_is_refused_at_once(output, parameters, message):
     runs = []
     with pytest.raises((TypeError, ValueError), match=message):
         likelihood_ratio_audit(lambda data: runs.append(data) or output, 0, 1, **parameters)
     assert runs == [0]
 
 
-def test_outputs_of_which_none_occurs_twice_are_told():
+def test_outputs_of_which_none_occurs_twice_are_reported():
     tuples = [(k, 0.5) for k in range(20)]
     with pytest.warns(UserWarning, match="No output occurred twice.*give a statistic") as caught:
         audit_samples(tuples[:10], tuples[10:])

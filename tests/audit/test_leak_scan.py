@@ -119,7 +119,7 @@ class TestObjects:
         assert any(leak.channel == "object" for leak in leak_scan(array, secrets)) == found
         assert not (found and secrets.absent_from(array))
 
-    def test_the_place_is_told_and_not_the_secret(self):
+    def test_the_place_is_reported_and_not_the_secret(self):
         model = Ridge().fit([[0.0], [1.0]], [0.0, 1.0])
         model.kept_ = {"rows": np.array([1.0, NUMBER])}
         leaks = leak_scan(model, SECRETS)
@@ -127,7 +127,7 @@ class TestObjects:
         assert Leak("pickle") in leaks
         assert str(NUMBER) not in str(leaks)
 
-    def test_a_key_on_the_way_is_not_told(self):
+    def test_a_key_on_the_way_is_not_reported(self):
         leaks = leak_scan({TEXT: {"x": [TEXT]}}, SECRETS)
         assert [leak.path for leak in leaks if leak.channel == "object"] == [
             "a secret key",

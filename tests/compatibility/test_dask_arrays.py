@@ -8,18 +8,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from _support.planted import no_context, put
+from _support.private_estimators import classifiers, of_rows, regressors, transformers
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.audit import Traces
 from skdpbo.exceptions import BudgetExceededError
-from skdpbo.gaussian_process import DPSparseGPClassifier, PrivateProjection
-from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.model_selection import Chunks
-from skdpbo.preprocessing import (
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPSimpleImputer,
-    DPStandardScaler,
-)
 from skdpbo.privacy import PrivacyLedger
 
 da = pytest.importorskip("dask.array")
@@ -90,21 +83,13 @@ def test_unknown_lengths_are_refused_before_the_charge():
     assert ledger.entries == ()
 
 
-TEXT, ROWS = "S3cr3t", {"X_bounds": (-1, 1)}
+TEXT = "S3cr3t"
 SUPERVISED = {
-    "ridge": DPRidge(**ROWS, y_bounds=(-1, 1)),
-    "logistic": DPLogisticRegression(**ROWS, classes=[0, 1]),
-    "regressor": DPSparseGPRegressor(**ROWS, y_bounds=(-1, 1)),
+    **regressors(),
     "private bounds": DPSparseGPRegressor(X_bounds="private", y_bounds=(-1, 1)),
-    "classifier": DPSparseGPClassifier(**ROWS, classes=[0, 1]),
+    **classifiers(),
 }
-PRIVATE = SUPERVISED | {
-    "scaler": DPStandardScaler(**ROWS),
-    "ranges": DPMinMaxScaler(),
-    "imputer": DPSimpleImputer(**ROWS),
-    "encoder": DPOneHotEncoder(),
-    "projection": PrivateProjection(data_norm=9.0),
-}
+PRIVATE = SUPERVISED | transformers() | {"projection": of_rows()["projection"]}
 CASES = [(kind, "X") for kind in PRIVATE] + [(kind, "y") for kind in SUPERVISED]
 
 

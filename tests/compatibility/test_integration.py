@@ -282,7 +282,7 @@ def test_a_public_search_around_a_column_transformer_pipeline(frame):
 
 
 @pytest.mark.parametrize("kind", SEARCHERS)
-def test_public_training_is_said(kind, data):
+def test_public_training_is_reported(kind, data):
     with pytest.warns(PublicTrainingWarning):
         make_search(kind).fit(*data)
 

@@ -52,7 +52,7 @@ LINE_ROWS = {"X": LINE, "y": LINE[:, 0]}
 
 
 class Loud(DecisionTreeClassifier):
-    """Says what it sees, and dies once, if told where to leave word of it."""
+    """Says what it sees, and dies once, if given a place to leave word of it."""
 
     def __init__(self, max_depth=None, random_state=None, flag=None, parent=PARENT):
         super().__init__(max_depth=max_depth, random_state=random_state)
@@ -319,7 +319,7 @@ class TestKilledWorker:
         assert ledger.entries == ()
         assert str(SECRET) not in str(failure.value)
 
-    def test_of_a_cross_validation_is_replaced_if_ray_is_told_so(self, on_ray, tmp_path):
+    def test_of_a_cross_validation_is_replaced_if_ray_is_set_to(self, on_ray, tmp_path):
         retries = {"max_restarts": 3, "max_task_retries": 3}
         here = released(self.search(tmp_path / "flag"), ROWS)
         with on_ray(ray_remote_args=retries):
@@ -340,12 +340,12 @@ class TestWords:
         DPGridSearchCV(model, DEPTHS, protect=Chunks(5)).fit(np.r_[X[:300], X_VAL], y)
 
     @pytest.mark.usefixtures("nothing_here")
-    def test_nothing_of_a_record_is_said(self, cluster, on_ray, capfd, tmp_path):
+    def test_nothing_of_a_record_is_reported(self, cluster, on_ray, capfd, tmp_path):
         with on_ray():
             self.fit(Loud(random_state=0))
         time.sleep(2)  # Ray writes its files, and repeats them, with a delay
-        said = "".join(capfd.readouterr())
-        assert str(SECRET) not in said
+        output = "".join(capfd.readouterr())
+        assert str(SECRET) not in output
         for needle in (str(SECRET).encode(), MARK):
             assert self.files_with(cluster, needle) == []
 
@@ -354,10 +354,10 @@ class TestWords:
         with on_ray():
             joblib.Parallel()(joblib.delayed(say)(text) for _ in range(4))
         deadline = time.monotonic() + 600
-        said, files = "", []
-        while time.monotonic() < deadline and not (text in said and files):
+        output, files = "", []
+        while time.monotonic() < deadline and not (text in output and files):
             time.sleep(0.5)
-            said += "".join(capfd.readouterr())
+            output += "".join(capfd.readouterr())
             files = self.files_with(cluster, text.encode())
-        assert text in said
+        assert text in output
         assert files

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 REASON = re.compile("differential privacy|noise|bounded")
-# Asked of the functions that use the searcher and of all: 48 and 62 of 80, as shares, because the
+# Of the functions that use the searcher and of all: 48 and 62 of 80, as shares, because the
 # number of functions in the file grows from version to version.
 PASSED, PASSED_OR_REFUSED = 48 / 80, 62 / 80
 SCRIPT = Path(__file__).parent / "run_search_suite.py"

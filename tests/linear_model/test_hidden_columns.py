@@ -67,7 +67,7 @@ def test_columns_in_bounds_that_fit_are_not(kind, epsilon):
     assert named(kind, rare, 4.0, epsilon=epsilon, X_bounds=bounds) is None
 
 
-def test_nothing_is_said_where_most_columns_are_in_the_noise():
+def test_nothing_is_reported_where_most_columns_are_in_the_noise():
     moments, box = np.array([0.0, 0.0, 0.0, 0.3, 0.3, 0.0]), (np.zeros(3), np.full(3, 2.0))
     np.testing.assert_array_equal(hidden_columns(moments, (0.005, 0.005), *box), [2])
     assert hidden_columns(moments, (0.05, 0.05), *box).size == 0
@@ -89,11 +89,11 @@ def test_a_warning_that_is_an_error_leaves_a_fitted_model():
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_box_that_is_far_too_wide_for_all_columns_is_announced(kind):
     X = np.random.default_rng(0).normal(size=(N, 5))
-    told = named(kind, X, 4000.0, epsilon=1.0, category=WideBoundsWarning)
+    warned = named(kind, X, 4000.0, epsilon=1.0, category=WideBoundsWarning)
     # Y is of no column.
     hidden = {"ridge": "predictions hardly depend on X"}
     hidden = hidden.get(kind, "far below those of rows that fill half of X_bounds")
-    assert hidden in told
+    assert hidden in warned
     assert named(kind, X, 12.0, epsilon=1.0) is None
     # Where the noise prevails nothing is known.
     assert named(kind, X, 4000.0, epsilon=0.1) is None
@@ -118,10 +118,10 @@ def rows_that_reach_half(rng, d, others):
     return X
 
 
-def told_of(X, d, radius, deviations, part=6.0):
-    """Whether rows are said to hide, with squares too low by some `deviations` of the noise.
+def reported(X, d, radius, deviations, part=6.0):
+    """Whether rows are reported to hide, with squares too low by some `deviations` of the noise.
 
-    The noise is a `part` of the least squares of such rows; 6 is where something is said.
+    The noise is a `part` of the least squares of such rows; 6 is where a warning begins.
     """
     (both,) = moment_blocks([(slice(None), X)], radius)
     squares = np.split(both.mean(axis=0), 2)[1] / max(1.0, radius)
@@ -143,8 +143,8 @@ def test_rows_that_reach_half_of_their_box_hide_by_chance_alone(monkeypatch):
         for radius in (0.1, 0.7, 2.0)
     ]
     for case in cases:
-        assert [told_of(*case, deviations) for deviations in (0.0, 3.99, 4.01)] == [0, 0, 1]
-        assert not told_of(*case, 4.01, part=5.9)
+        assert [reported(*case, deviations) for deviations in (0.0, 3.99, 4.01)] == [0, 0, 1]
+        assert not reported(*case, 4.01, part=5.9)
     # Planted bug: twice as much noise is taken for small enough.
     put(monkeypatch, "column moments: _FAR_ABOVE", 3.0)
-    assert told_of(*cases[0], 1.01, part=3.0)
+    assert reported(*cases[0], 1.01, part=3.0)

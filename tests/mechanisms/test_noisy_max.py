@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from _support.internals import PrivateChoice
 from skdpbo.mechanisms import ExponentialMechanism, PermuteAndFlip, noise_source
 
 ALARM = 1e-6
-BOTH = pytest.mark.parametrize("mechanism", [PermuteAndFlip, ExponentialMechanism])
+EACH = pytest.mark.parametrize("mechanism", PrivateChoice.SELECTIONS.values())
 LOSSES = [3, 0, 5, 2, 9]
 
 
@@ -49,7 +50,7 @@ def test_law_by_another_formula():
 
 
 @pytest.mark.quick_cases(2)
-@BOTH
+@EACH
 @pytest.mark.parametrize("n", [1, 2, 500, 5000])
 def test_probabilities_sum_to_one_for_any_length(mechanism, n):
     losses = np.random.default_rng(0).integers(0, 50, n)
@@ -58,7 +59,7 @@ def test_probabilities_sum_to_one_for_any_length(mechanism, n):
 
 
 @pytest.mark.quick_cases(2)
-@BOTH
+@EACH
 @pytest.mark.parametrize("epsilon", [1.0, 0.3, 4, Fraction(2, 3)])
 def test_draws_follow_the_law(mechanism, epsilon):
     selector, n = mechanism(epsilon, 2), 12_000
@@ -67,14 +68,14 @@ def test_draws_follow_the_law(mechanism, epsilon):
 
 
 @pytest.mark.quick_cases(1)
-@BOTH
+@EACH
 def test_planted_factor_two_is_noticed(mechanism):
     selector, n = mechanism(2.0, 2), 12_000  # as if 2 B had been B
     counts = np.bincount([selector.select(LOSSES) for _ in range(n)], minlength=5)
     assert stats.chisquare(counts, n * mechanism(1.0, 2).probabilities(LOSSES)).pvalue < ALARM
 
 
-@BOTH
+@EACH
 def test_privacy_of_every_neighbour(mechanism):
     # All moves of all losses by at most B: the log-ratio of the exact laws stays below epsilon.
     selector, base = mechanism(1.0, 1), np.array([2, 0, 1, 1])
@@ -87,7 +88,7 @@ def test_privacy_of_every_neighbour(mechanism):
     assert max(ratios) > 0.6
 
 
-@BOTH
+@EACH
 def test_only_differences_matter_and_integers_are_unbounded(mechanism):
     selector = mechanism(1.0, 2)
     shifted = [value + 2**100 for value in LOSSES]
@@ -96,14 +97,14 @@ def test_only_differences_matter_and_integers_are_unbounded(mechanism):
     assert selector.select([2**200, 0]) == 1
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint64, object])
 def test_integer_dtypes(mechanism, dtype):
     index = mechanism(1.0, 2).select(np.array(LOSSES, dtype=dtype))
     assert type(index) is int
 
 
-@BOTH
+@EACH
 def test_seeded_selection_is_reproducible(mechanism):
     runs = [
         [mechanism(1.0, 2).select(LOSSES, source) for _ in range(30)]
@@ -112,7 +113,7 @@ def test_seeded_selection_is_reproducible(mechanism):
     assert runs[0] == runs[1] != runs[2]
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(
     ("losses", "error"),
     [
@@ -133,7 +134,7 @@ def test_refused_losses_without_their_values(mechanism, losses, error):
     assert "secret" not in str(caught.value)
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(
     ("epsilon", "sensitivity", "error"),
     [
@@ -154,7 +155,7 @@ def test_refused_parameters(mechanism, epsilon, sensitivity, error):
         mechanism(epsilon, sensitivity)
 
 
-@BOTH
+@EACH
 def test_guarantee_is_pure_and_rounded_up(mechanism):
     guarantee = mechanism(Fraction(1, 3), 2).guarantee
     assert guarantee.delta == 0
@@ -163,7 +164,7 @@ def test_guarantee_is_pure_and_rounded_up(mechanism):
     assert guarantee.epsilon == pytest.approx(1 / 3)
 
 
-@BOTH
+@EACH
 def test_mechanism_is_frozen_and_holds_no_generator(mechanism):
     selector = mechanism(1.0, 2)
     selector.select(LOSSES, noise_source(0))

@@ -27,7 +27,7 @@ from _support.numbers_shown import numbers_in
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import NoisyScoreWarning, ScoreGapWarning, UnboundedSensitivityError
-from skdpbo.mechanisms import ExponentialMechanism, PermuteAndFlip, RandomSource, noise_source
+from skdpbo.mechanisms import RandomSource, noise_source
 from skdpbo.model_selection import GaussianTrajectory, Kusner2015
 from skdpbo.privacy import PrivacyLedger
 
@@ -36,7 +36,7 @@ RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(80, 2)), (RNG.normal(size=80) > 0).astype(int)
 X_VAL, Y_VAL = RNG.normal(size=(SECRET, 2)), (RNG.normal(size=SECRET) > 0).astype(int)
 SPACE = {"max_depth": [1, 2, 3]}
-MECHANISMS = {"permute_and_flip": PermuteAndFlip, "exponential": ExponentialMechanism}
+MECHANISMS = PrivateChoice.SELECTIONS
 
 
 def tree_search(cls=DPGridSearchCV, **params):
@@ -61,11 +61,11 @@ class TestRate:
 
     def laws(self, mechanism, relation, monkeypatch, rate=None):
         """Log-ratios of the chosen candidate, over random neighbours under a relation."""
-        asked = []
+        requested = []
 
         class Recorded(MECHANISMS[mechanism]):
             def select(self, losses, source=None):
-                asked.append(self.probabilities(losses))
+                requested.append(self.probabilities(losses))
                 return 0
 
         selections = dict(PrivateChoice.SELECTIONS) | {mechanism: Recorded}
@@ -81,11 +81,11 @@ class TestRate:
             record, other = (units * rng.randint(0, 2, size=n) for _ in range(2))
             first = losses.sum(axis=0) + record
             second = losses.sum(axis=0) + (0 if relation == "add-remove" else other)
-            asked.clear()
+            requested.clear()
             for totals in (first, second):
                 how = {"sensitivity": units, "score": None, "source": None}
                 choice.release(totals.tolist(), [0] * n, **how)
-            largest = max(largest, np.abs(np.log(asked[0]) - np.log(asked[1])).max())
+            largest = max(largest, np.abs(np.log(requested[0]) - np.log(requested[1])).max())
         return largest
 
     @pytest.mark.quick_cases(1)
@@ -321,15 +321,15 @@ class TestChoice:
         assert "add-remove charges converted" in str(ledger)
 
     def test_public_scores_weigh_by_the_noisy_count(self, monkeypatch):
-        asked = []
+        requested = []
 
         def released(self, n_records, source):
-            asked.append(n_records)
+            requested.append(n_records)
             return 50
 
         monkeypatch.setattr(PrivateChoice, "release_count", released)
         fitted(tree_search(DPBayesSearchCV, prior_weight=1.0))
-        assert asked == [SECRET]  # once, for both the weight and the score
+        assert requested == [SECRET]  # once, for both the weight and the score
 
 
 class TestRefusals:
@@ -341,7 +341,7 @@ class TestRefusals:
     @pytest.mark.parametrize("mechanism", ["gaussian", GaussianTrajectory(), Kusner2015()])
     def test_mechanisms(self, mechanism):
         guide = not isinstance(mechanism, Kusner2015)
-        with pytest.raises(ValueError, match="needs mechanism"):
+        with pytest.raises(ValueError, match="needs a mechanism of"):
             fitted(tree_search(DPBayesSearchCV, mechanism=mechanism, guide=guide))
 
     def test_weights_without_a_count(self):

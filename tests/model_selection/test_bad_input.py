@@ -158,7 +158,7 @@ def test_bad_number_of_random_candidates(value):
 
 
 @pytest.mark.parametrize(("name", "value"), named(PRIVACY))
-def test_privacy_parameters_are_checked_when_scikit_learn_is_told_not_to(name, value):
+def test_privacy_parameters_are_checked_where_scikit_learn_checks_none(name, value):
     with sklearn.config_context(skip_parameter_validation=True):
         refuse(make(**{name: value}), name)
 
@@ -443,16 +443,16 @@ def test_a_bad_protected_record_costs_the_worst_loss_and_nothing_else(
     data = {"X_val": X_VAL, "y_val": y_val}
     data[where] = spoilt(data[where], value)
     search = make(estimator=LOGISTIC, space=C, guide=guide, verbose=3, score_fraction=0.0)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         search.fit(X, y, **data)
     models = [LogisticRegression(C=c).fit(X, y) for c in C["C"]]
     others = np.delete(np.arange(20), 7)
     expected = [1 + int(np.sum(m.predict(X_VAL[others]) != y_val[others])) for m in models]
     assert totals == expected
-    assert not [w for w in said if "joblib" not in str(w.filename)]
-    told = "".join(capfd.readouterr()) + repr(search) + str(search.privacy_)
-    assert not re.search(r"Jane Doe|999999|8\.765", told)
+    assert not [w for w in warned if "joblib" not in str(w.filename)]
+    shown = "".join(capfd.readouterr()) + repr(search) + str(search.privacy_)
+    assert not re.search(r"Jane Doe|999999|8\.765", shown)
     assert b"Jane Doe" not in pickle.dumps(search)
 
 

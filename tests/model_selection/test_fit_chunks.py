@@ -24,6 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 from _support.evaluators import chunk_training
 from _support.internals import (
     ChunkedRows,
+    PrivateChoice,
     chunk_positions,
     chunk_sensitivity,
     clipped_excess,
@@ -416,7 +417,7 @@ class TestRelease:
         assert search.best_score_ == pytest.approx(np.mean(scores), abs=1e-9)
 
     @pytest.mark.parametrize("kind", [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV])
-    @pytest.mark.parametrize("mechanism", ["permute_and_flip", "exponential"])
+    @pytest.mark.parametrize("mechanism", PrivateChoice.SELECTIONS)
     def test_the_better_wins_and_nothing_else_is_set(self, kind, mechanism):
         space = {"strategy": ["prior", "stratified", "uniform"]}
         constant = DummyClassifier(random_state=0)

@@ -168,7 +168,7 @@ class TestBudget:
     @pytest.mark.parametrize("planted", [False, True])
     def test_a_point_that_costs_a_group_more_is_not_trained(self, planted, monkeypatch):
         if planted:
-            plant(monkeypatch, "private descent: points are not asked what a group costs")
+            plant(monkeypatch, "private descent: the cost of a group is not read at each point")
         trained = []
 
         class Dear(PrivateMean):
@@ -247,9 +247,9 @@ class TestFit:
         bad_X, bad_Y = X.copy(), Y.copy()
         bad_X[7], bad_Y[290] = np.inf, np.nan
         fitted = search(verbose=2).fit(bad_X, bad_Y)
-        said = capfd.readouterr().out
+        printed = capfd.readouterr().out
         assert search(verbose=2).fit(X, Y).best_params_ is not None
-        assert said == capfd.readouterr().out
+        assert printed == capfd.readouterr().out
         assert fitted.privacy_.n_protected == 300
         assert not [w for w in recwarn if "inf" in str(w.message).lower()]
 
@@ -267,10 +267,10 @@ class TestFit:
         assert len(set(drawn[-len(spent) :])) == N_TRAININGS + 1
 
     def test_nothing_of_the_rows_is_held(self):
-        told = struct.pack("<d", 0.3671928514)
+        marker = struct.pack("<d", 0.3671928514)
         marked = np.where(np.arange(300)[:, None] % 2, X, 0.3671928514)
-        assert told in pickle.dumps(marked)
-        assert told not in pickle.dumps(search().fit(marked, marked[:, 0]))
+        assert marker in pickle.dumps(marked)
+        assert marker not in pickle.dumps(search().fit(marked, marked[:, 0]))
 
     @pytest.mark.slow
     def test_workers(self):
@@ -303,7 +303,7 @@ class TestFit:
 
 class TestDefaults:
     @pytest.mark.parametrize(
-        ("n_dims", "params", "said"),
+        ("n_dims", "params", "stated"),
         [
             (2, {}, "30 trainings"),
             (7, {}, "60 trainings"),
@@ -311,7 +311,7 @@ class TestDefaults:
             (7, {"descent": Descent(batch_size=9)}, "90 trainings"),
         ],
     )
-    def test_few_trainings_share_the_budget(self, n_dims, params, said):
+    def test_few_trainings_share_the_budget(self, n_dims, params, stated):
         class Wide(PrivateMean):
             def __init__(self, a=0, b=0, c=0, d=0, e=0, factor=0.5, shift=0, epsilon=1, delta=1e-5):
                 super().__init__(factor, shift, epsilon, delta)
@@ -319,25 +319,27 @@ class TestDefaults:
 
         space = dict.fromkeys(["factor", "shift", *"abcde"][:n_dims], (0.0, 1.0))
         found = search(Wide(), space, **({"n_iter": None} | params)).privacy_guarantee(1000)
-        assert found.mechanism.startswith(said)
+        assert found.mechanism.startswith(stated)
 
     @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         ("n_samples", "epsilon", "few"),
         [(25_000, 3.0, False), (25_000, 1.0, False), (5000, 3.0, False), (5000, 1.0, True)],
     )
-    def test_too_few_rows_are_told_before_the_charge(self, n_samples, epsilon, few):
+    def test_too_few_rows_are_reported_before_the_charge(self, n_samples, epsilon, few):
         """The cells that have been measured, with the trainings of ten parameters."""
         rows = np.resize(X, (n_samples, 2)), np.resize(Y, n_samples)
         sought = search(epsilon=epsilon, n_iter=10, descent=Descent(batch_size=6))
-        told = pytest.raises(NoisyGradientWarning, match=r"DPRandomizedSearchCV\(protect=\"all\"")
+        refused = pytest.raises(
+            NoisyGradientWarning, match=r"DPRandomizedSearchCV\(protect=\"all\""
+        )
         with PrivacyLedger(epsilon=4.0, delta=1e-5) as ledger, warnings.catch_warnings():
             warnings.simplefilter("error", NoisyGradientWarning)
-            with told if few else nullcontext():
+            with refused if few else nullcontext():
                 sought.fit(*rows)
         assert len(ledger.entries) == (not few)
 
-    def test_a_score_of_noise_is_told_once(self):
+    def test_a_score_of_noise_is_reported_once(self):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NoisyScoreWarning)
             search(epsilon=0.5, score_fraction=0.01).fit(X, Y)

@@ -370,15 +370,15 @@ class TestDeclared:
         with pytest.raises(ValueError, match="delta"):
             grid(Foreign(), estimator_guarantee=PrivacyGuarantee(epsilon=0.3, delta=1e-5)).fit(X, Y)
 
-    def test_a_callable_is_asked_for_each_candidate(self):
-        asked = []
+    def test_a_callable_is_called_for_each_candidate(self):
+        requested = []
 
         def cost(estimator, n_samples):
-            asked.append((estimator.epsilon, n_samples))
+            requested.append((estimator.epsilon, n_samples))
             return PrivacyGuarantee(epsilon=estimator.epsilon)
 
         search = grid(Foreign(), {"epsilon": [0.1, 0.5, 0.2]}, estimator_guarantee=cost).fit(X, Y)
-        assert asked == [(0.1, 320), (0.5, 320), (0.2, 320)]
+        assert requested == [(0.1, 320), (0.5, 320), (0.2, 320)]
         assert search.privacy_.epsilon == 2.0
         with pytest.raises(ValueError, match="at most"):
             grid(Foreign(), {"epsilon": [0.1, 1.5, 0.2]}, estimator_guarantee=cost).fit(X, Y)
@@ -603,11 +603,11 @@ class TestFailures:
             warnings.simplefilter("ignore", NoisyScoreWarning)  # as the noise falls
             grid(Talker()).fit(X, Y)
 
-    def test_a_missing_bound_is_still_told(self):
+    def test_a_missing_bound_is_still_reported(self):
         with pytest.warns(DefaultBoundsWarning):
             grid(loss_bound=None).fit(X, Y)
 
-    def test_bounds_of_the_estimator_that_are_missing_are_told(self):
+    def test_bounds_of_the_estimator_that_are_missing_are_reported(self):
         search = DPGridSearchCV(
             DPSparseGPRegressor(RBF(1.0), inducing_points=[[0.0, 0.0]], y_bounds=(-1, 1)),
             {"noise_variance": [0.1, 0.2, 0.3]},
@@ -618,9 +618,9 @@ class TestFailures:
             warnings.simplefilter("ignore", NoisyScoreWarning)  # as the noise falls
             search.fit(X, Y)
         search.set_params(estimator__y_bounds=None, epsilon=0.2)
-        with pytest.warns(DefaultBoundsWarning, match="y_bounds.* 320 rows can show no") as told:
+        with pytest.warns(DefaultBoundsWarning, match="y_bounds.* 320 rows can show no") as warned:
             search.fit(X, Y)
-        assert [w.category for w in told].count(DefaultBoundsWarning) == 1
+        assert [w.category for w in warned].count(DefaultBoundsWarning) == 1
         search.set_params(epsilon=2.0)  # as many rows as train can, sixty cannot
         with warnings.catch_warnings():
             warnings.simplefilter("error", DefaultBoundsWarning)

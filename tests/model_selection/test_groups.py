@@ -42,7 +42,7 @@ from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, as_replace_one, comp
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
 
-SIZES = {"one": 43, "another": 1, "a third": 7}  # the largest one is told by no other number
+SIZES = {"one": 43, "another": 1, "a third": 7}  # no other number is that of the largest one
 N_GROUPS, N_RECORDS = 31, 137
 RNG = np.random.RandomState(0)
 X, X_VAL = RNG.normal(size=(80, 2)), RNG.normal(size=(N_RECORDS, 2))
@@ -458,8 +458,8 @@ class TestSetApart:
         n = len(self.table(45)[0])
         n_protected = np.isin(self.table(45)[3], np.array(self.ORDER)[self.PROTECTED]).sum()
         search, messages = self.fit(45, epsilon=1e-3)
-        told = [search, repr(search), search.privacy_.to_dict(), str(search.privacy_), messages]
-        assert not numbers_in(told) & {n, int(n_protected), 45}
+        shown = [search, repr(search), search.privacy_.to_dict(), str(search.privacy_), messages]
+        assert not numbers_in(shown) & {n, int(n_protected), 45}
 
     @pytest.mark.parametrize(
         ("changes", "match"),

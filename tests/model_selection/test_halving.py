@@ -97,7 +97,7 @@ class TestHalving:
             fitted(make(space={"a": ["fails", 0.9, 1.0]}, halving=2, error_score="raise"))
 
     @pytest.mark.filterwarnings("ignore")
-    def test_where_all_fail_the_reason_is_told_and_nothing_is_charged(self):
+    def test_where_all_fail_the_reason_is_reported_and_nothing_is_charged(self):
         refused = pytest.raises(ValueError, match="a public error")
         with PrivacyLedger(epsilon=5.0) as ledger, refused:
             fitted(make(space={"a": [f"cannot predict {i}" for i in range(9)]}, halving=2))

@@ -42,7 +42,7 @@ class FailsBelow(DummyRegressor):
         return super().fit(X, y)
 
 
-def told(search, **rows):
+def warnings_of(search, **rows):
     """Return (category, text) of all warnings of a fit, which are in the name of this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -52,9 +52,9 @@ def told(search, **rows):
 
 
 @pytest.mark.parametrize("search_class", [DPGridSearchCV, DPBayesSearchCV])
-def test_failed_fits_are_told_in_one_line(search_class):
+def test_failed_fits_are_reported_in_one_line(search_class):
     search = search_class(DecisionTreeClassifier(), DEPTHS, cv=2, epsilon=5.0)
-    ((category, text),) = told(search)
+    ((category, text),) = warnings_of(search)
     assert category is FitFailedWarning
     assert text.startswith("2 fits failed out of a total of 6 on public rows. The score")
     assert (
@@ -76,7 +76,7 @@ def test_when_all_fits_fail_the_error_is_one_line_and_nothing_is_charged():
     assert not ledger.entries
 
 
-def test_an_error_of_several_lines_is_told_by_its_first():
+def test_an_error_of_several_lines_is_reported_by_its_first():
     rows = ROWS | {"X": np.where(np.arange(4) == 0, np.nan, ROWS["X"])}
     search = DPGridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=2, epsilon=5.0)
     with pytest.raises(ValueError, match=r"2 fits failed .*: ValueError: Input X contains NaN"):
@@ -90,9 +90,9 @@ class Speechless(GaussianNB):
         return super().predict(X)
 
 
-def test_scores_that_fail_are_told_without_a_traceback():
+def test_scores_that_fail_are_reported_without_a_traceback():
     search = DPGridSearchCV(Speechless(), {"var_smoothing": [1, 2]}, cv=2, epsilon=5.0)
-    ((category, text),) = told(search)
+    ((category, text),) = warnings_of(search)
     assert category is UserWarning
     assert text.startswith("1 of 2 candidates have no finite score on public rows")
 
@@ -123,7 +123,7 @@ def test_a_search_without_a_refit_gives_the_reason_for_each_attribute_of_its_mod
     if kind is DPGIBOSearchCV:
         search.set_params(search_spaces={"var_smoothing": (1e-9, 1.0)}, n_iter=1, guide=False)
     frames = {name: pd.DataFrame(ROWS[name]).add_prefix("x") for name in ("X", "X_val")}
-    told(search, **ROWS | frames)
+    warnings_of(search, **ROWS | frames)
     for name in ("best_estimator_", "classes_", "n_features_in_", "feature_names_in_", "predict"):
         assert not hasattr(search, name)
         with pytest.raises(AttributeError) as error:
@@ -174,37 +174,37 @@ RATIOS_AND_ROOTS = [
 
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("scoring", "kind", "enough"), RATIOS_AND_ROOTS)
-def test_a_low_bound_of_a_ratio_or_a_root_is_told_by_public_losses(scoring, kind, enough):
+def test_a_low_bound_of_a_ratio_or_a_root_is_reported_by_public_losses(scoring, kind, enough):
     X, y = np.zeros((60, 1)), np.resize([0.0, 15.0], 60)
     search = DPGridSearchCV(ZERO, {}, scoring=scoring, cv=3)
     same = []
     for y_val in (y[:20], np.full(20, np.nan)):
-        told_of = dict(told(search, X=X, y=y, X_val=X[:20].copy(), y_val=y_val))
-        same.append(told_of)
-        assert f"each loss ({kind}) of {scoring!r} is clipped" in told_of[DefaultBoundsWarning]
-        assert re.search(rf"by 'neg_mean_.*loss_bound={enough}\.$", told_of[LowBoundWarning])
+        reported = dict(warnings_of(search, X=X, y=y, X_val=X[:20].copy(), y_val=y_val))
+        same.append(reported)
+        assert f"each loss ({kind}) of {scoring!r} is clipped" in reported[DefaultBoundsWarning]
+        assert re.search(rf"by 'neg_mean_.*loss_bound={enough}\.$", reported[LowBoundWarning])
     assert same[0] == same[1]  # whatever the protected rows are
-    of_enough = told(
+    of_enough = warnings_of(
         search.set_params(loss_bound=enough * 1.1), X=X, y=y, X_val=X[:20].copy(), y_val=y[:20]
     )
     assert not {DefaultBoundsWarning, LowBoundWarning} & {kind for kind, _ in of_enough}
 
 
-def test_a_low_bound_of_a_log_loss_against_frequencies_is_told():
+def test_a_low_bound_of_a_log_loss_against_frequencies_is_reported():
     search = DPGridSearchCV(GaussianNB(), {}, scoring=scoring_of("d2_log_loss_score"), epsilon=5.0)
-    assert LowBoundWarning in dict(told(search.set_params(loss_bound=0.1)))
-    assert LowBoundWarning not in dict(told(search.set_params(loss_bound=None)))
+    assert LowBoundWarning in dict(warnings_of(search.set_params(loss_bound=0.1)))
+    assert LowBoundWarning not in dict(warnings_of(search.set_params(loss_bound=None)))
 
 
 @pytest.mark.parametrize("noise", [20.0, 100.0])
-def test_r2_at_the_bound_that_is_told_is_that_of_sklearn(noise):
+def test_r2_at_the_bound_that_is_reported_is_that_of_sklearn(noise):
     """Mean losses alone would shorten the spread, so that a good model's R2 of .96 became .76."""
     X, y = make_regression(4000, 5, noise=noise, random_state=0)
     rows = {"X": X[:400], "y": y[:400], "X_val": X[400:], "y_val": y[400:]}
     search = DPGridSearchCV(Ridge(), {}, scoring="r2", epsilon=200.0)
-    text = dict(told(search, **rows))[LowBoundWarning]
+    text = dict(warnings_of(search, **rows))[LowBoundWarning]
     bound = float(text.rpartition("=")[2].rstrip("."))
-    told(search.set_params(loss_bound=bound), **rows)
+    warnings_of(search.set_params(loss_bound=bound), **rows)
     exact = search.score(rows["X_val"], rows["y_val"])
     # The noise of the score is a thousandth; the clipping of both sums is left.
     assert search.best_score_ == pytest.approx(exact, abs=0.05)
@@ -213,24 +213,24 @@ def test_r2_at_the_bound_that_is_told_is_that_of_sklearn(noise):
 @pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("skewed", [False, True])
 @pytest.mark.parametrize(("scoring", "noise"), [("r2", 0.5), ("d2_absolute_error_score", 0.25)])
-def test_a_bound_that_cuts_the_spread_alone_is_told(scoring, noise, skewed):
-    """Good models lose little: of targets far from the mean nothing was said, R2 .80 became .48."""
+def test_a_bound_that_cuts_the_spread_alone_is_reported(scoring, noise, skewed):
+    """Good models lose little: of targets far from the mean no warning came, R2 .80 became .48."""
     X = np.random.RandomState(0).randn(6000, 1)
     signal = np.exp(X) if skewed else X
     y = (signal + noise * signal.std() * np.random.RandomState(1).randn(6000, 1)).ravel()
     spread = y.var() if scoring == "r2" else np.abs(y - np.median(y)).mean()
     rows = {"X": signal[:1000], "y": y[:1000], "X_val": signal[1000:], "y_val": y[1000:]}
     search = DPGridSearchCV(Ridge(), {}, scoring=scoring, epsilon=50.0, loss_bound=spread)
-    text = dict(told(search, **rows))[LowBoundWarning]
+    text = dict(warnings_of(search, **rows))[LowBoundWarning]
     exact = search.scorer_(search, rows["X_val"], rows["y_val"])
     assert "which best_score_std_ leaves out" in text
     bias = float(re.search(r"too low by about (\S+),", text)[1])
     assert exact - search.best_score_ == pytest.approx(bias, abs=0.05)
     bound = float(text.rpartition("=")[2].rstrip("."))
-    assert LowBoundWarning not in dict(told(search.set_params(loss_bound=bound), **rows))
+    assert LowBoundWarning not in dict(warnings_of(search.set_params(loss_bound=bound), **rows))
     assert search.best_score_ == pytest.approx(exact, abs=0.05)
     without = search.set_params(loss_bound=spread, score_fraction=0)
-    assert LowBoundWarning not in dict(told(without, **rows))
+    assert LowBoundWarning not in dict(warnings_of(without, **rows))
 
 
 class Opposite(LogisticRegression):
@@ -242,18 +242,18 @@ class Opposite(LogisticRegression):
 
 @pytest.mark.parametrize("scoring", installed(["d2_log_loss_score", "d2_brier_score"]))
 @pytest.mark.parametrize("bound", [None, 5.0])
-def test_of_a_model_that_is_worse_than_any_constant_no_bias_is_told(scoring, bound):
+def test_of_a_model_that_is_worse_than_any_constant_no_bias_is_reported(scoring, bound):
     rng = np.random.RandomState(0)
     X = rng.randn(600, 1)
     search = DPGridSearchCV(Opposite(), {}, scoring=scoring_of(scoring), epsilon=50.0)
     search.set_params(loss_bound=bound if "log" in scoring else None)
-    messages = told(search, X=X, y=(X[:, 0] > 0).astype(int))
+    messages = warnings_of(search, X=X, y=(X[:, 0] > 0).astype(int))
     assert not [text for _, text in messages if "best_score_ will be too" in text]
     assert search.best_score_ == -1.0
 
 
 @pytest.mark.parametrize("scoring", ["d2_log_loss_score", "r2"])
-def test_a_bound_that_hides_a_few_large_errors_is_told(scoring):
+def test_a_bound_that_hides_a_few_large_errors_is_reported(scoring):
     """Probabilities of 0, or wild targets: D2 of .64 was released as .78, R2 of .07 as .74."""
     rng = np.random.RandomState(0)
     X = rng.randn(6000, 1)
@@ -264,12 +264,12 @@ def test_a_bound_that_hides_a_few_large_errors_is_told(scoring):
         y = (X[:, 0] + 0.2 * rng.randn(6000) > 0).astype(int)
     rows = {"X": X[:3000], "y": y[:3000], "X_val": X[3000:], "y_val": y[3000:]}
     search = DPGridSearchCV(model, {}, scoring=scoring_of(scoring), epsilon=50.0, loss_bound=bound)
-    text = dict(told(search, **rows))[LowBoundWarning]
+    text = dict(warnings_of(search, **rows))[LowBoundWarning]
     exact = search.score(rows["X_val"], rows["y_val"])
     bias = float(re.search(r"too high by about (\S+),", text)[1])
     assert search.best_score_ - exact == pytest.approx(bias, abs=0.1)
     bound = float(text.rpartition("=")[2].rstrip("."))
-    assert LowBoundWarning not in dict(told(search.set_params(loss_bound=bound), **rows))
+    assert LowBoundWarning not in dict(warnings_of(search.set_params(loss_bound=bound), **rows))
     assert search.best_score_ == pytest.approx(exact, abs=0.1)
 
 
@@ -306,9 +306,9 @@ def test_a_refit_without_a_private_meaning_is_refused_with_advice(changes, advic
         DPGridSearchCV(DecisionTreeClassifier(), DEPTHS, **changes).fit(**ROWS)
 
 
-def test_a_noisy_accuracy_of_groups_is_told_without_a_bound_that_it_refuses():
+def test_a_noisy_accuracy_of_groups_is_reported_without_a_bound_that_it_refuses():
     search = DPGridSearchCV(DecisionTreeClassifier(), {"max_depth": [2]}, cv=2)
-    texts = [text for _, text in told(search, **ROWS, groups_val=range(120))]
+    texts = [text for _, text in warnings_of(search, **ROWS, groups_val=range(120))]
     (text,) = [text for text in texts if "mostly noise" in text]
     assert "the public score of the best candidate" in text
     assert "loss_bound" not in text

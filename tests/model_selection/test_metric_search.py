@@ -140,7 +140,7 @@ class TestScores:
             fitted(search)
         assert not hasattr(search, "best_score_")
 
-    def test_a_score_of_noise_that_was_asked_for_is_released_with_a_warning(self):
+    def test_a_score_of_noise_on_request_is_released_with_a_warning(self):
         search = DPGridSearchCV(TREE, DEPTHS, scoring="f1", epsilon=0.01, score_fraction=0.5, cv=2)
         with pytest.warns(NoisyScoreWarning, match="whole range of 'f1'"):
             fitted(search)
@@ -148,7 +148,7 @@ class TestScores:
 
 
 @pytest.mark.parametrize(("model", "scoring"), [(TREE, "roc_auc"), (TREE, "f1"), (Ridge(), "r2")])
-def test_targets_that_are_missing_are_told(model, scoring):
+def test_targets_that_are_missing_are_reported(model, scoring):
     with pytest.raises(ValueError, match=f"scoring='{scoring}' requires y to be passed"):
         DPGridSearchCV(model, {}, scoring=scoring).fit(X[:20], X_val=X[20:40])
     columns = np.column_stack([Y, Y])
@@ -219,9 +219,9 @@ class TestBadInput:
             with warnings.catch_warnings(record=True) as seen:
                 warnings.simplefilter("always")
                 search.fit(X[PUBLIC], Y[PUBLIC], X_val=X[PROTECTED], y_val=np.full(800, value))
-            told = [str(w.message) for w in seen]
-            of_release = [text for text in told if text.startswith("best_score_ is mostly noise")]
-            assert told == [str(w.message) for w in usual] + of_release
+            warned = [str(w.message) for w in seen]
+            of_release = [text for text in warned if text.startswith("best_score_ is mostly noise")]
+            assert warned == [str(w.message) for w in usual] + of_release
             width = 2 if name == "matthews_corrcoef" else 1
             assert len(of_release) == (search.best_score_std_ > width / 4)
             assert 0.0 <= search.best_score_ <= 1.0 or name == "matthews_corrcoef"

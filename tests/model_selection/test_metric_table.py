@@ -5,7 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer_names
 
+from _support.internals import _MEANS, metric_of
 from _support.planted import put
 from _support.scorings import installed, scoring_of
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
@@ -21,24 +23,25 @@ TARGETS = {
     "two": (X[:, 0] + RNG.normal(size=120) > 0).astype(int),
     "three": np.digitize(X[:, 0] + RNG.normal(size=120), [-0.5, 0.5]),
     "number": X[:, 0] + 0.1 * RNG.normal(size=120),
+    "positive": X[:, 0] / 10 + 5,
 }
 
 # Refused where: v validation, m mechanisms that need means, c chunks, g chunks with Gaussian noise,
 # t private trials.
 MEAN = ""
-RATIO, RELATIVE, ROOT, ORDER = "m", "mt", "mg", "vmt"
+RATIO, RELATIVE, ROOT, ORDER, NO = "m", "mt", "mg", "vmt", "vmcgt"
 TABLE = {
     "two": {
         **dict.fromkeys(["accuracy", "neg_log_loss", "neg_brier_score", "f1_micro"], MEAN),
-        **dict.fromkeys(["precision_micro", "recall_weighted"], MEAN),
+        **dict.fromkeys(["precision_micro", "recall_micro", "recall_weighted"], MEAN),
         **dict.fromkeys(["roc_auc", "balanced_accuracy", "f1", "precision", "recall"], RATIO),
         **dict.fromkeys(["jaccard", "f1_macro", "f1_weighted", "precision_macro"], RATIO),
         **dict.fromkeys(["precision_weighted", "recall_macro", "jaccard_macro"], RATIO),
         **dict.fromkeys(["jaccard_micro", "jaccard_weighted", "matthews_corrcoef"], RATIO),
         **dict.fromkeys(["d2_log_loss_score", "d2_brier_score"], RELATIVE),
         "average_precision": ORDER,
-        "positive_likelihood_ratio": "vmcgt",
-        "f1_samples": "vmcgt",
+        "positive_likelihood_ratio": NO,
+        **dict.fromkeys([f"{of}_samples" for of in ("f1", "jaccard", "precision", "recall")], NO),
     },
     "three": {
         **dict.fromkeys(["roc_auc_ovr", "roc_auc_ovo", "roc_auc_ovr_weighted"], RATIO),
@@ -53,6 +56,11 @@ TABLE = {
         **dict.fromkeys(["explained_variance", "neg_max_error"], ORDER),
         "neg_median_absolute_error": ORDER,
     },
+    "positive": {
+        "neg_mean_squared_log_error": MEAN,
+        **dict.fromkeys(["neg_mean_poisson_deviance", "neg_mean_gamma_deviance"], MEAN),
+        "neg_root_mean_squared_log_error": ROOT,
+    },
 }
 QUICK = ("roc_auc", "f1", "balanced_accuracy", "r2", "neg_root_mean_squared_error", "neg_max_error")
 CASES = [
@@ -61,7 +69,13 @@ CASES = [
     for name in installed(TABLE[kind])
 ]
 # GIBO follows gradients, which a loss of labels does not have: that is refused elsewhere.
-LABELS = ("accuracy", "top_k_accuracy", "f1_micro", "precision_micro")
+LABELS = ("accuracy", "top_k_accuracy", "f1_micro", "precision_micro", "recall_micro")
+
+
+def test_every_metric_of_a_name_is_in_the_table():
+    offered = {name for name in get_scorer_names() if metric_of(name) is not None} | {*_MEANS}
+    missing = offered - {name for kind in TABLE.values() for name in kind}
+    assert not missing, f"add {missing} to TABLE"
 
 
 class ChargedError(Exception):
@@ -71,7 +85,7 @@ class ChargedError(Exception):
 @pytest.fixture(autouse=True)
 def till(monkeypatch):
     def charge(*args, record=True, **how):
-        if record:  # what is asked for before that is not charged
+        if record:  # what is requested before that is not charged
             raise ChargedError
 
     put(monkeypatch, "protection: charge_active_ledger", charge)
@@ -79,7 +93,7 @@ def till(monkeypatch):
 
 def searches(kind, name):
     """Return the searcher for each mechanism: (mark in the table, search, whether public rows)."""
-    number = kind == "number"
+    number = kind in ("number", "positive")
     plain, private = (Ridge(), DPRidge()) if number else (LogisticRegression(), None)
     private = private or DPLogisticRegression(classes=np.unique(TARGETS[kind]).tolist())
     parameter = "alpha" if number else "C"

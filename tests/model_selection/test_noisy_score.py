@@ -49,11 +49,11 @@ def fit(kind, rows=FEW, **parameters):
 
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", SEARCHES)
-def test_few_records_are_told_by_their_number_alone(kind):
+def test_few_records_are_reported_by_their_number_alone(kind):
     worst = {"X_val": np.full((40, 4), np.inf), "y_val": np.zeros(40, dtype=int)}
-    told = fit(kind, epsilon=0.1)
-    assert len(told) == 1
-    assert told == fit(kind, worst, epsilon=0.1)
+    warned = fit(kind, epsilon=0.1)
+    assert len(warned) == 1
+    assert warned == fit(kind, worst, epsilon=0.1)
     assert fit(kind, epsilon=100.0) == fit(kind, epsilon=0.1, score_fraction=0) == []
 
 
@@ -63,7 +63,7 @@ LOG_LOSS = {"scoring": "neg_log_loss", "loss_bound": 6.9}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*SEARCHES, "gaussian"])
-def test_noise_beside_the_public_loss_is_told_once_and_by_public_values_alone(kind):
+def test_noise_beside_the_public_loss_is_reported_once_and_by_public_values_alone(kind):
     usual = LOG_LOSS
     if kind == "gaussian":
         kind, usual = "bayes", usual | {"mechanism": "gaussian", "n_iter": 2}
@@ -75,7 +75,7 @@ def test_noise_beside_the_public_loss_is_told_once_and_by_public_values_alone(ki
     assert fit(kind, ROWS_OF_LOSSES, **usual, epsilon=100.0) == []
 
 
-def test_noise_beside_the_public_loss_is_told_before_the_charge():
+def test_noise_beside_the_public_loss_is_reported_before_the_charge():
     search = DPGridSearchCV(LogisticRegression(), VALUES, **LOG_LOSS, epsilon=0.3)
     with PrivacyLedger(epsilon=1.0) as ledger, warnings.catch_warnings():
         warnings.simplefilter("error", NoisyScoreWarning)
@@ -84,20 +84,20 @@ def test_noise_beside_the_public_loss_is_told_before_the_charge():
         assert not ledger.entries
 
 
-def test_the_noise_that_is_told_beside_a_root_is_that_of_the_root():
+def test_the_noise_that_is_reported_beside_a_root_is_that_of_the_root():
     X = np.zeros((400, 1))
     rows = {"X": X, "y": np.resize([-1.0, 1.0], 400), "X_val": X[1:], "y_val": np.ones(399)}
     model = DummyRegressor(strategy="constant", constant=0.0)  # each loss is 1
     usual = {"scoring": "neg_root_mean_squared_error", "loss_bound": 100.0, "score_fraction": 0.1}
-    told = {}
+    warned = {}
     for epsilon in (3.0, 30.0):  # noise of 1.2 and .12 of the mean loss, of about .6 and .06 of it
         search = DPGridSearchCV(model, {}, epsilon=epsilon, **usual)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NoisyScoreWarning)
             search.fit(**rows)
-        told[epsilon] = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
-    assert told[30.0] == []
-    assert "the public score of the best candidate -1." in told[3.0][0]
+        warned[epsilon] = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
+    assert warned[30.0] == []
+    assert "the public score of the best candidate -1." in warned[3.0][0]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_noise_that_is_told_beside_a_root_is_that_of_the_root():
     ],
     ids=["chunks", "accuracy", "no score", "unguided", "secret number"],
 )
-def test_noise_is_not_told_without_public_losses_or_where_the_range_says_it(rows, how):
+def test_noise_is_not_reported_without_public_losses_or_where_the_range_says_it(rows, how):
     if how.get("guide", True):
         search = DPGridSearchCV(LogisticRegression(), VALUES, **how)
     else:
@@ -221,7 +221,7 @@ CHANCE = {"roc_auc": "0.5", "f1": "0", "balanced_accuracy": "0.5"}
 
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("scoring", "chance"), CHANCE.items())
-def test_noise_of_a_ratio_or_of_pairs_is_told_beside_the_gain_over_chance(scoring, chance):
+def test_noise_of_a_ratio_or_of_pairs_is_reported_beside_the_gain_over_chance(scoring, chance):
     rng = np.random.default_rng(0)
     weak = {"X": rng.normal(size=(600, 4)), "y": (np.arange(600) % 9 == 0).astype(int)}
     # A line that hardly depends on X, with some predicted positives.
@@ -236,7 +236,7 @@ def test_noise_of_a_ratio_or_of_pairs_is_told_beside_the_gain_over_chance(scorin
     assert fit("grid", ROWS_OF_LOSSES, scoring=scoring, epsilon=5.0) == []
 
 
-def test_a_ratio_that_turns_out_to_be_noise_is_told_once_it_is_released():
+def test_a_ratio_that_turns_out_to_be_noise_is_reported_once_it_is_released():
     """Seven of ten releases turn out so: one of 20, except with a probability of 1e-10."""
     rng = np.random.default_rng(0)
     y = (np.arange(4000) % 10 == 0).astype(int)
@@ -246,15 +246,15 @@ def test_a_ratio_that_turns_out_to_be_noise_is_told_once_it_is_released():
     how = {"X": X[:2000], "y": y[:2000], "X_val": X[2000:], "y_val": y[2000:]}
     search = DPGridSearchCV(model, VALUES, scoring="precision", epsilon=1.0, cv=2)
 
-    def is_told():
+    def is_reported():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NoisyScoreWarning)
             search.fit(**how)
-        told = [str(w.message).startswith("best_score_ is mostly noise: it is") for w in caught]
-        assert told == [True] * (search.best_score_std_ > 0.25)
-        return told
+        warned = [str(w.message).startswith("best_score_ is mostly noise: it is") for w in caught]
+        assert warned == [True] * (search.best_score_std_ > 0.25)
+        return warned
 
-    assert any(is_told() for _ in range(20))
+    assert any(is_reported() for _ in range(20))
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoisyScoreWarning)
         search.set_params(scoring="roc_auc").fit(**how)

@@ -37,7 +37,7 @@ def test_guarantee_names_the_steps():
     assert "score" not in PrivateChoice("exponential", 1, 0).guarantee.mechanism
 
 
-@pytest.mark.parametrize("mechanism", ["permute_and_flip", "exponential"])
+@pytest.mark.parametrize("mechanism", PrivateChoice.SELECTIONS)
 def test_a_large_epsilon_picks_the_best_and_the_first_of_equals(mechanism):
     choice = PrivateChoice(mechanism, 1e6, 0.5)
     for seed in range(20):
@@ -79,7 +79,7 @@ def test_the_mechanism_gets_the_share_and_the_sensitivity_of_the_choice(
     assert given["losses"] == [fine * first, fine * (second + 1) + unit]
 
 
-@pytest.mark.parametrize("mechanism", ["permute_and_flip", "exponential"])
+@pytest.mark.parametrize("mechanism", PrivateChoice.SELECTIONS)
 @pytest.mark.parametrize("sensitivity", [1, 2**20])
 def test_much_budget_chooses_the_first_of_the_best_however_wide_the_bound(mechanism, sensitivity):
     """An offset of 1 % of the bound at any epsilon made a first one win that was worse by less."""

@@ -79,7 +79,7 @@ def test_private_estimators_inside_are_not_charged_again(searcher, cv):
 
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("guide", [True, False])
-def test_noise_on_public_rows_is_told(guide):
+def test_noise_on_public_rows_is_reported(guide):
     X, y = [[float(i)] for i in range(30)], [i % 2 for i in range(30)]
     private = DPRidge(X_bounds=(0, 30), y_bounds=(0, 1))
     pipeline = Pipeline([("model", DummyRegressor())])
@@ -89,7 +89,7 @@ def test_noise_on_public_rows_is_told(guide):
             search.fit(X, y, X_val=X[:5], y_val=y[:5])
 
 
-def test_rows_that_are_public_and_protected_are_told():
+def test_rows_that_are_public_and_protected_are_reported():
     X, y = np.arange(30.0)[:, None], np.arange(30) % 2
     search = DPGridSearchCV(DummyRegressor(), {}, loss_bound=1.0)
     for X_val, y_val in [(X, y), (X[25:], y[25:])]:
@@ -280,22 +280,22 @@ def test_chunks_leave_nothing_of_the_last_and_no_public_score_is_the_score():
 
 
 @pytest.mark.slow
-def test_the_estimator_is_asked_for_the_part_that_trains():
-    asked = set()
+def test_the_estimator_states_the_cost_of_the_part_that_trains():
+    requested = set()
 
-    class Asked(DPSparseGPRegressor):
+    class Requested(DPSparseGPRegressor):
         def privacy_guarantee(self, n_samples=None):
-            asked.add(n_samples)
+            requested.add(n_samples)
             return super().privacy_guarantee(n_samples)
 
     X = np.linspace(-1, 1, 60)[:, None]
-    model = Asked(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
+    model = Requested(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
     search = DPGridSearchCV(
         model, {"noise_variance": [0.1, 0.2, 0.3]}, loss_bound=1.0, protect="all"
     )
     search.privacy_guarantee(60)
-    assert asked == {48}
-    asked.clear()
+    assert requested == {48}
+    requested.clear()
     search.fit(X, X[:, 0])
-    assert 48 in asked
-    assert 60 not in asked
+    assert 48 in requested
+    assert 60 not in requested

@@ -156,7 +156,7 @@ SETTINGS += [(2004, 2, 15, 1.0, 1e-4), (36_000, 3, 15, 0.01, 1e-5)]
 
 @pytest.mark.parametrize(("n", "d", "r", "epsilon", "delta"), SETTINGS)
 def test_theorem_1_is_false(n, d, r, epsilon, delta):
-    """The true data and a neighbour are told apart, and known rows recover all the others."""
+    """The true data and a neighbour are distinguished, and known rows recover all the others."""
     rng = np.random.default_rng(1)  # public randomness
     X = rng.normal(size=(n, d))
     X *= 25 / np.linalg.norm(X, axis=1).max()

@@ -216,7 +216,7 @@ def test_long_doubles_are_numbers():
     assert numbers == [1.5, math.inf]
 
 
-def test_lists_beyond_the_columns_are_told_by_their_number():
+def test_lists_beyond_the_columns_are_reported_by_their_number():
     X = pd.DataFrame({"a": ["x", "y"], "b": [1, 2]})
     with pytest.raises(ValueError, match="2 lists"):
         DPOneHotEncoder(categories=[["x"], [1], [5]]).fit(X)

@@ -282,7 +282,7 @@ def test_bad_parameters_are_named_also_where_nothing_is_spent(name, value):
         scaler.fit(np.zeros((9, 1)))
 
 
-def test_ranges_that_are_not_shown_are_told():
+def test_ranges_that_are_not_shown_are_reported():
     rng = np.random.default_rng(0)
     few, wide = rng.normal(size=(20, 2)), rng.normal(size=(1000, 2))
     wide[:, 1] = 2.0 ** rng.integers(-19, 39, 1000)  # of many powers of two, none has half

@@ -230,7 +230,7 @@ def test_numpy_scalars_and_fractions_are_numbers():
     assert type(epsilon_from_mu(np.int64(1), 1e-5)) is float
 
 
-def test_what_was_asked_before_is_checked_again():
+def test_what_was_computed_before_is_checked_again():
     # The values are remembered; the checks of the arguments are not skipped for that.
     assert mu_from_epsilon(1, 1e-5) == mu_from_epsilon(1.0, 1e-5) == mu_from_epsilon(1.0, 1e-5)
     assert epsilon_from_mu(1, 1e-5) == epsilon_from_mu(1.0, 1e-5)

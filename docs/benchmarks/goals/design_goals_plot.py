@@ -26,17 +26,17 @@ def plot(lines, path):
     for each in lines:
         if each["metric"] not in NO_RATIO:
             rows.setdefault(each["row"], {}).setdefault(question(each), []).append(each)
-    for row, asked in rows.items():
-        goals = {q: group for q, group in asked.items() if any(each["goal"] for each in group)}
+    for row, questions in rows.items():
+        goals = {q: group for q, group in questions.items() if any(each["goal"] for each in group)}
         rows[row] = goals
     plt.rcParams.update({"font.size": 8, "svg.hashsalt": "design goals", "svg.fonttype": "none"})
-    heights = [max(len(asked), 2.6) + 1.2 for asked in rows.values()]
+    heights = [max(len(questions), 2.6) + 1.2 for questions in rows.values()]
     figure, axes = plt.subplots(
         len(rows), 1, figsize=(8.5, 0.24 * sum(heights)), height_ratios=heights, sharex=True,
         squeeze=False, layout="constrained",
     )  # fmt: skip
-    for axis, (row, asked) in zip(axes.flat, rows.items(), strict=True):
-        _panel(axis, row, asked)
+    for axis, (row, questions) in zip(axes.flat, rows.items(), strict=True):
+        _panel(axis, row, questions)
     axes.flat[0].set_xscale("log")
     axes.flat[-1].set_xlabel("figure / goal: a filled blue dot left of the line meets its goal")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -44,17 +44,17 @@ def plot(lines, path):
     plt.close(figure)
 
 
-def _panel(axis, row, asked):
-    methods = dict.fromkeys(each["method"] for group in asked.values() for each in group)
+def _panel(axis, row, questions):
+    methods = dict.fromkeys(each["method"] for group in questions.values() for each in group)
     styles = _styles(methods)
-    for y, group in enumerate(asked.values()):
+    for y, group in enumerate(questions.values()):
         goal = next(float(each["goal"].split()[1]) for each in group if each["goal"])
         for each in group:
             if each["repeats"]:
                 _dot(axis, y, goal, each, styles[each["method"]])
     axis.axvline(1.0, color=RED, linewidth=1, zorder=1.5)
-    axis.set_yticks(range(len(asked)), [_label(q) for q in asked])
-    axis.set_ylim(len(asked) - 0.4, -0.6)
+    axis.set_yticks(range(len(questions)), [_label(q) for q in questions])
+    axis.set_ylim(len(questions) - 0.4, -0.6)
     axis.set_title(TITLES.get(row, row), loc="left", fontsize=8, fontweight="bold")
     axis.grid(color="0.93")
     axis.set_axisbelow(True)
@@ -81,8 +81,8 @@ def _styles(methods):
     return styles
 
 
-def _label(asked):
-    row, setting, metric = asked
+def _label(questions):
+    row, setting, metric = questions
     if row in ("gibo", "sparse"):
         setting = setting.replace("path of steps", "steps").replace(", d=10, m=100", "")
         return f"{setting}, {metric.replace(' at ten times the rows, ratio', ' over that of n/10')}"

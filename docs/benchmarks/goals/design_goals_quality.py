@@ -92,8 +92,10 @@ def sparse_error(options):
             goal, share = ({}, {})
             if epsilon in goals:
                 goal, share = {"goal": goals[epsilon]}, {"goal": 0.95, "at_least": True}
-            told = stated.get(epsilon, "")
-            yield line("sparse error", method, setting, "RMSE", rmse, "mean", stated=told, **goal)
+            printed = stated.get(epsilon, "")
+            yield line(
+                "sparse error", method, setting, "RMSE", rmse, "mean", stated=printed, **goal
+            )
             yield line(
                 "sparse error", method, setting, "coverage of 95 % bands", covered, "mean", **share
             )
@@ -141,11 +143,11 @@ def selection(options):
     yield exact("Liu & Talwar", 1.0, 1 / liu_talwar, stated=22.5)
     for eta in (0.0, 1.0):
         renyi = candidate_mu(EPSILON, DELTA, TrialLaw(MEAN, eta), method="papernot_steinke")
-        told = {"stated": 7.7} if eta == 0 else {}
-        yield exact("Papernot & Steinke, ours", eta, 1 / renyi, **told)
+        printed = {"stated": 7.7} if eta == 0 else {}
+        yield exact("Papernot & Steinke, ours", eta, 1 / renyi, **printed)
         method = "Papernot & Steinke, dp-accounting"
         if importlib.util.find_spec("dp_accounting"):
-            yield exact(method, eta, _multiplier_of_dp_accounting(eta), **told)
+            yield exact(method, eta, _multiplier_of_dp_accounting(eta), **printed)
         else:
             setting = f"30 trials expected, eta {eta:g}"
             yield not_installed("selection", method, setting, "noise multiplier", "dp-accounting")

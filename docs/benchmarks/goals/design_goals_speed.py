@@ -71,9 +71,9 @@ def gibo(options):
                 "autograd and Adam, 100 steps": ("", 1.8),
             }
             for k, metric in enumerate(("ms per design", "trace")):
-                told = stated.get(method, ("", ""))[k]
+                printed = stated.get(method, ("", ""))[k]
                 values = np.array(runs)[:, k]
-                yield line("gibo", method, setting, metric, values, stated=told, **goals[k])
+                yield line("gibo", method, setting, metric, values, stated=printed, **goals[k])
             if method != "skdpbo":  # fewer problems: compare on the same ones
                 ratio = values / np.array(found["skdpbo"])[: len(values), 1]
                 yield line("gibo", method, setting, "trace over ours, same path", ratio)

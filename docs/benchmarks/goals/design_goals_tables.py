@@ -33,9 +33,9 @@ def write_tables(lines, origin, page):
 def table(lines):
     """Questions down, methods across."""
     methods = list(dict.fromkeys(each["method"] for each in lines))
-    asked = {}
+    questions = {}
     for each in lines:
-        asked.setdefault(question(each), {})[each["method"]] = each
+        questions.setdefault(question(each), {})[each["method"]] = each
     head = ["", *methods, "goal"]
     body = [
         [
@@ -43,7 +43,7 @@ def table(lines):
             *(cell(found.get(method)) for method in methods),
             goal(found.values()),
         ]
-        for (_, setting, metric), found in asked.items()
+        for (_, setting, metric), found in questions.items()
     ]
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *body])
 

@@ -42,7 +42,7 @@ from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
 CSV = RESULTS / "gibo_private_training.csv"
 D, N_FEATURES, N_TEST = 10, 40, 2_000
 WIDTH, BOUND, DELTA = 2.0, 2.0, 1e-5
-# The surrogate is told that a training moves all losses by 1.35 of their bound: it then puts its
+# The surrogate assumes that a training moves all losses by 1.35 of their bound: it then puts its
 # points far apart. Chosen on seed 100.
 SETTINGS = DEFAULT | {"b": 6, "T": 10, "length_scale": 0.5, "noise_sd": 1.35 * BOUND}
 NAMES = [f"w{j}" for j in range(D)]

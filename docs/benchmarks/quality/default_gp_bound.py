@@ -5,7 +5,7 @@
 The records' places, their second moment and the variance of their noise are given for free. A rule
 sees the released sum of features times targets, in the features of an average of the default
 kernels, and the released sum of squares. Errors are over the least error of one kernel of the
-family that has the whole release, in the same setting. `known`: the rule is told the kind of the
+family that has the whole release, in the same setting. `known`: the rule knows the kind of the
 function, and needs no choice; with the shares of the default, and with the best for the budget.
 `bayes`: it knows the nine kinds and minimises the expected ratio (geometric median of the exact
 posterior); steps, sines and lines count as draws of the kernel that serves them best. Ideal rules
@@ -72,7 +72,7 @@ def conditional(K, phi, sa, s2, n):
 
 
 def known(kernel, sa):
-    """Return the error for each kind when it is told."""
+    """Return the error for each kind when it is known."""
     phi = features(kernel, Z, GRID)
     pairs = [conditional(K, phi, sa, NOISE**2, N_RECORDS) for K in COVARIANCES.values()]
     return np.array([np.sqrt(np.trace(P) / len(P)) for P, _, _ in pairs])
@@ -125,7 +125,7 @@ def useless(epsilon, n_records=4000, s2=0.09):
     """Return the least cost of a useless column when either of two columns may be the useful one.
 
     A function of 3/2 units of one of two columns: the average of a kernel on each, over the kernel
-    of the right one alone; the rule is told afterwards which it was.
+    of the right one alone; the rule knows afterwards which it was.
     """
     sa, side = noise(epsilon)[0], np.linspace(-3, 3, 20)
     points = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)

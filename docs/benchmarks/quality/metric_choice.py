@@ -6,7 +6,7 @@ others. It is the exact expectation over the noise, so the error bars are those 
 rows. The level of a ratio comes from 3-fold cross-validation of the public rows. Of the hospital's
 table the first stay of each patient is taken, so that a record is a person. The flights of ailerons
 are positive where the ailerons are to move by -.0015 or less, a threshold set without a look at
-any model. Of scikit-learn's digits 8 is told from the others, with a third of the rows each.
+any model. Of scikit-learn's digits, 8 against the others, with a third of the rows each.
 
 The costs of balanced accuracy use class frequencies. Besides those of all public rows, those of 50
 or 200 public labels are tried, and a noisy histogram of the protected rows that takes a tenth of

@@ -85,11 +85,11 @@ class ScikitOptimize:
         )
 
     def ask(self):
-        self.asked = self.optimizer.ask()
-        return dict(zip(SPACE, map(float, self.asked), strict=True))
+        self.requested = self.optimizer.ask()
+        return dict(zip(SPACE, map(float, self.requested), strict=True))
 
     def tell(self, loss):
-        self.optimizer.tell(self.asked, loss)
+        self.optimizer.tell(self.requested, loss)
 
 
 class OptunaGPSampler:

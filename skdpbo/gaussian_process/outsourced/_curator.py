@@ -189,7 +189,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
                 raise ValueError("y must be a vector: one value for each row of X.")
             return self._plan(*shape)
 
-        X, y, plan, source = self._opened_rows(X, y, total, check)
+        X, y, plan, source = self._charged_rows(X, y, total, check)
         # Stated anew: a domain that depends on the number of columns is known now.
         guarantee = self._guarantees(self.n_features_in_)[0]
         release = self._release_rows(

@@ -167,8 +167,8 @@ class RowReleaser(PrivateEstimator):
             )
         return plan
 
-    def _opened_rows(self, X, y, guarantee, check):
-        """Protected: open the fit as `_opened`, where `check` is called with shape and targets.
+    def _charged_rows(self, X, y, guarantee, check):
+        """Protected: as `_charged`; `check` is called with the shape and the targets.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class RowReleaser(PrivateEstimator):
                 y = self._checked_targets(y)
             return y, check(table.shape, y)
 
-        table, (y, checked), source = self._opened(guarantee, check_rows, X, y)
+        table, (y, checked), source = self._charged(guarantee, check_rows, X, y)
         # Charged: from here on values are read. The error for NaN is one for all rows together.
         table, y = (None if values is None else in_doubles(values) for values in (table, y))
         refuse_not_finite(table, "X")

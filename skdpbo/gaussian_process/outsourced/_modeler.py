@@ -147,7 +147,7 @@ class GPUCBModeler:
             noise_variance=noise_variance + release.answer_noise_std**2,
             prior_mean=self._sign * prior_mean,
         )
-        self._n_told = np.zeros(release.n_rows, dtype=np.int64)  # answers of each row
+        self._n_answers = np.zeros(release.n_rows, dtype=np.int64)  # answers of each row
         # public randomness: the modeler has seen released rows alone
         self._first = int(np.random.default_rng(random_state).integers(release.n_rows))
 
@@ -213,7 +213,7 @@ class GPUCBModeler:
             weight = gp_ucb_sqrt_beta(len(self) + 1, self.release.n_rows, self.delta_ucb)
         if len(self):
             # Rows that the curator would refuse.
-            used = np.flatnonzero(self._n_told >= self.release.answers_per_row)
+            used = np.flatnonzero(self._n_answers >= self.release.answers_per_row)
             return select_batch(self.posterior, size, weight, used)
         # Without an answer all rows look alike: the first one is drawn, by public randomness.
         batch = [self._first]
@@ -244,10 +244,10 @@ class GPUCBModeler:
         """
         index = check_index(index, self.release.n_rows)
         y = check_within(y, "y", f"[-{LARGEST_ANSWER}, {LARGEST_ANSWER}]")
-        if self.n_remaining <= 0 or self._n_told[index] >= self.release.answers_per_row:
+        if self.n_remaining <= 0 or self._n_answers[index] >= self.release.answers_per_row:
             raise RuntimeError(f"the release allows no further answer for row {index}.")
         self.posterior.append(index, self._sign * y)
-        self._n_told[index] += 1
+        self._n_answers[index] += 1
 
     @property
     def answers(self):

@@ -234,7 +234,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             plan = self._plan(*shape)
             return plan, self._checked_kernel(plan), noise_variance
 
-        X, y, checked, source = self._opened_rows(X, y, self.privacy_guarantee(), check)
+        X, y, checked, source = self._charged_rows(X, y, self.privacy_guarantee(), check)
         _refuse_extreme(y)  # Dask arrays are read now
         plan, kernel, noise_variance = checked
         # Stated anew: what a replaced row costs is known with the number of columns.

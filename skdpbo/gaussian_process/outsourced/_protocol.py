@@ -144,7 +144,7 @@ def optimize(curator, modeler, n_iter, *, evaluate=None):
 
 
 def _queries(modeler, n_iter):
-    """Yield the queries of a conversation; the modeler is told each answer before the next one."""
+    """Yield the queries of a conversation; the modeler gets each answer before the next one."""
     check_count(n_iter, "n_iter")
     if n_iter > modeler.n_remaining:
         raise ValueError(

@@ -8,12 +8,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpbo._class_labels import (
     ProbabilityClassifier,
     checked_classes,
-    checked_labels,
-    label_positions,
-    occurring_classes,
+    read_labels,
 )
 from skdpbo._column_ranges import warn_of_no_range
-from skdpbo._record_groups import n_units, placed
+from skdpbo._record_groups import n_units
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
@@ -201,13 +199,11 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
         check = partial(self._planned, guarantee.mu, groups is None)
-        X, planned, source = self._opened(guarantee, partial(check, {}), X, groups=groups)
+        X, planned, source = self._charged(guarantee, partial(check, {}), X, groups=groups)
 
         # From here on records are read, after the charge. Labels become positions among public
         # classes; codes, not positions, go into the sum, so that no class is nearer to another.
-        labels = checked_labels(y, classes)
-        if classes is None:
-            classes = occurring_classes(labels, type(self).__name__)
+        classes, positions = read_labels(y, classes, X, self)
         found, unseen = self._released_bounds(planned[0], None, X, source)
         if found:
             planned = self._planned_again(check, found, X)
@@ -216,9 +212,8 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         codes = label_codes(len(classes))
         n_coordinates = codes.shape[1]
         method = build(half_width=np.ones(n_coordinates), n_records=n_units(X))
-        positions = placed(X, label_positions(labels, classes)[:, None])
         centre = np.zeros(n_coordinates)  # the mean of the simplex's vertices
-        released = self._release(method, method.rows(centre, codes), X, positions, source)
+        released = self._release(method, method.rows(centre, codes), X, positions[:, None], source)
         fits = method.posterior(released, None)
         # Post-processing of `released` to the end.
         noise_variance, _ = self._publish_average(family.kernels, method.features, centre, fits)

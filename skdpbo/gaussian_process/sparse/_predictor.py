@@ -21,7 +21,7 @@ class WeightPredictor:
         c.
     means : ndarray of shape (d, q)
     covariances : ndarray of shape (q, d, d), default=None
-        None where the mean alone is asked for.
+        None where the mean alone is needed.
     """
 
     features: object

@@ -262,7 +262,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         guarantee = self._with_public(self._guarantee_of_fit(groups), X, y, X_public, y_public)
         check = partial(self._planned, guarantee.mu, groups is None, X_public, y_public)
         # Charged between the checks, which see shapes and types, and the first protected value.
-        X, planned, source = self._opened(guarantee, partial(check, {}), X, y, groups=groups)
+        X, planned, source = self._charged(guarantee, partial(check, {}), X, y, groups=groups)
         found, unseen = self._released_bounds(*planned[:2], X, source)
         if found:
             planned = self._planned_again(check, found, X, planned[1])

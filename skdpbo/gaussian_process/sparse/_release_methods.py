@@ -52,7 +52,7 @@ _CHOICES = {
 }
 
 _SMALL = 256  # features: where threads of the BLAS gain little
-# Public rows have said most of what there is to say; a wrong signal costs more than a late one.
+# Public rows have shown most of what there is; a wrong signal costs more than a late one.
 _PRIOR_OF_A_SIGNAL = 0.05
 
 

@@ -175,7 +175,7 @@ class PrivateTrajectoryProposer:
         self._failed = {k for k, good in zip(self.visited, finite, strict=True) if not good}
         self._split_scores = None if split_scores is None else np.asarray(split_scores, dtype=float)
         if self._fitted_with is not self._public.fitted:
-            self._model = None  # new hyper-parameters: the posterior is made anew when asked for
+            self._model = None  # new hyper-parameters: the posterior is made anew on request
         elif self._model is not None:
             self._model.extend(self.visited[n_known:], self._public.scores[n_known:])
 

@@ -9,7 +9,11 @@ from functools import partial
 import numpy as np
 
 from skdpbo.mechanisms._laplace import laplace_std
-from skdpbo.model_selection._private_choice import ADD_REMOVE, PrivateChoice
+from skdpbo.model_selection._private_choice import (
+    ADD_REMOVE,
+    SELECTION_NAMES,
+    PrivateChoice,
+)
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism, best_public_score
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory, PrivateScores
 from skdpbo.model_selection.bayes._gp_ucb import PublicBest
@@ -167,7 +171,7 @@ class HiddenTrajectory(SearchMechanism):
 
         None if it cannot be trained on public rows.
         """
-        # Protected rows decide which candidates are asked for: neither an error nor a file of a
+        # Protected rows decide which candidates are requested: neither an error nor a file of a
         # cache may show it.
         (total,) = self._problem.totals([index], none_may_be_left=True, order_is_secret=True)
         return None if total is None else float(1 - Fraction(total, self._problem.largest))
@@ -201,15 +205,15 @@ def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, 
     """Return the mechanism of a name or of an object with parameters of its own; checks them."""
     if neighbours == ADD_REMOVE and not chooses_once(mechanism):
         raise ValueError(
-            'neighbours="add-remove" needs mechanism "permute_and_flip" or "exponential": the '
-            "others divide by the number of records before they add noise."
+            f'neighbours="add-remove" needs a mechanism of {SELECTION_NAMES}: the others divide by '
+            "the number of records before they add noise."
         )
     if isinstance(mechanism, str) and mechanism == "gaussian":
         mechanism = GaussianTrajectory()
     if isinstance(mechanism, GaussianTrajectory | Kusner2015) and design["acquisition"] != "ucb":
         raise ValueError(
-            'acquisition="ei" needs a mechanism that follows public scores: "permute_and_flip", '
-            '"exponential" or Kusner2015Lipschitz.'
+            f'acquisition="ei" needs a mechanism that follows public scores: {SELECTION_NAMES} or '
+            "Kusner2015Lipschitz."
         )
     if isinstance(mechanism, GaussianTrajectory):
         # Its proposer knows upper confidence bounds only.

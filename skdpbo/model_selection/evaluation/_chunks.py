@@ -169,7 +169,7 @@ def chunk_sensitivity(units, n_chunks, n_samples, n_validation=None):
 def excess_cap(units, excess_bound, n_chunks, n_samples, n_validation=None):
     """Integer R at which the excess of one model's total loss is clipped; public."""
     rows = _most_rows(n_chunks, n_samples, n_validation)
-    # Rounded down, for no more noise than asked for; 0 would make all candidates alike.
+    # Rounded down, for no more noise than requested; 0 would make all candidates alike.
     return max(math.floor(excess_bound * units * rows), 1)
 
 

@@ -206,7 +206,9 @@ class PublicTraining(NotPickled):
         order_is_secret=False,
         progress=None,
     ):
-        """Lose on each record or group with each candidate. Protected: pass only to a mechanism.
+        """Return the losses of records or groups with each candidate.
+
+        Protected: pass only to a mechanism.
 
         Parameters
         ----------

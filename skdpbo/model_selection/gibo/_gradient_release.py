@@ -133,7 +133,7 @@ class TrajectoryRelease:
         Raises
         ------
         ValueError
-            If its noise needs more than 64 bits: to be asked before the charge.
+            If its noise needs more than 64 bits: to be called before the charge.
         """
         if not self.mu_score:
             return None

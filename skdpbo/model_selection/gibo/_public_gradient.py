@@ -257,7 +257,7 @@ def public_scales(steps, automatic, surrogate, start, remembered, gradient, nois
     half = (start + points[:_N_NEAR]) / 2  # so that the ratio of the distances is 2
     here, *near = remembered.remember(np.vstack([start, half]))
     if here is None or any(row is None for row in [*far, *near]):
-        return steps  # without these losses nothing can be said: the defaults stay
+        return steps  # without these losses nothing is known: the defaults stay
     exponent = roughness(here, np.array(near), np.array(far[:_N_NEAR]))
     if exponent < _SMOOTH:
         warn_caller(

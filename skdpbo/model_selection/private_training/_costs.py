@@ -170,14 +170,14 @@ class StatedCosts:
             for value in model.get_params(deep=True).values():
                 if isinstance(value, ColumnTransformer):
                     value.set_params(sparse_threshold=0)
-        # Asked at epsilon 1, before any budget is known: a step is taken to state one kind for all.
+        # At epsilon 1, before any budget is known: a step is taken to state one kind for all.
         self.kind = kind_of(
             self._stated(step, 1.0, delta) for steps in self._steps for step in steps.values()
         )
 
     def trial(self, budget):
         """Set the budget of every step; return the statement of one trial."""
-        # Each of k steps gets 1 / k of the (squared) budget, and is asked again what it promises.
+        # Each of k steps gets 1 / k of the (squared) budget, and states again what it promises.
         candidates = [
             [self._fitting(step, _share(budget, len(steps))) for step in steps.values()]
             for steps in self._steps

@@ -215,7 +215,7 @@ class DescentTrainings(NotPickled):
         # Counted before anything is trained: a training that fails has been paid for, too.
         self._n_trained += len(candidates)
         if self._n_trained > self._plan.n_trainings:
-            raise RuntimeError("more trainings were asked for than have been paid for.")
+            raise RuntimeError("more trainings were requested than have been paid for.")
         models = [self._model(params, self._plan.budget) for params in candidates]
         numbers = range(self._n_trained - len(models), self._n_trained)
         randomness = self._randomness.of(numbers)

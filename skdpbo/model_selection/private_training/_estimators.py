@@ -35,7 +35,7 @@ _SHAPE = ("n_features_in_", "feature_names_in_")
 
 
 def always(step):
-    """Return True: nothing is asked of the step."""
+    """Return True: the step needs no condition."""
     return True
 
 

@@ -6,7 +6,7 @@ from sklearn.frozen import FrozenEstimator
 from skdpbo._isolation._isolated_calls import own_params, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import VoidGuaranteeWarning
-from skdpbo.model_selection._private_choice import all_stated_for_groups
+from skdpbo.model_selection._private_choice import for_groups_of_all_records
 from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
@@ -138,7 +138,7 @@ def warn_if_void_for_groups(of_record, of_group):
     """
     if of_group.status != "void" or of_record.status == "void":
         return
-    known = all_stated_for_groups(of_record).assumptions
+    known = for_groups_of_all_records(of_record).assumptions
     # What makes it void is among what was not assumed of records.
     own = [text for text in of_group.assumptions if text not in known]
     warn_caller(

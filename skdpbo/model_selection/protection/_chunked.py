@@ -16,7 +16,7 @@ from skdpbo._parameters import warn_caller
 from skdpbo._schema import kind_of_type
 from skdpbo.exceptions import DryRunWarning, SkdpboWarning
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._private_choice import all_stated_for_groups
+from skdpbo.model_selection._private_choice import for_groups_of_all_records
 from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._chunk_training import (
@@ -62,7 +62,7 @@ class ChunkedProtection(AllRecordsProtection):
     chunks : Chunks
     """
 
-    for_groups = staticmethod(all_stated_for_groups)  # chunks divide no group
+    for_groups = staticmethod(for_groups_of_all_records)  # chunks divide no group
 
     def __init__(self, searcher, space, candidates, chunks):
         super().__init__(searcher, space, candidates)

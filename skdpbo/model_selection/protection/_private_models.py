@@ -27,7 +27,7 @@ from skdpbo.exceptions import (
     WideBoundsWarning,
 )
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._private_choice import all_stated_for_groups
+from skdpbo.model_selection._private_choice import for_groups_of_all_records
 from skdpbo.model_selection._search_mechanism import Chosen
 from skdpbo.model_selection._sklearn import final_step, n_rows, take_rows
 from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run, synthetic_rows
@@ -125,11 +125,11 @@ class PrivateModelsProtection(AllRecordsProtection):
     def for_groups(self, guarantee):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
         refuse_unknown_groups(self.searcher.estimator, self.selection)
-        stated = all_stated_for_groups(guarantee)
+        stated = for_groups_of_all_records(guarantee)
         # Every plan that was made: what a model's cost for a group assumes beyond that of a record.
         for models, n_samples in self._budgeted:
             for of_record, of_group in costs_of_groups(models, n_samples):
-                known = all_stated_for_groups(of_record).assumptions
+                known = for_groups_of_all_records(of_record).assumptions
                 own = (text for text in of_group.assumptions if text not in known)
                 stated = stated.assuming(*own, status=of_group.status)
         return stated

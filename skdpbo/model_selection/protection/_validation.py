@@ -17,7 +17,7 @@ from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo.exceptions import PublicTrainingWarning, UnboundedSensitivityError
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
+from skdpbo.model_selection._private_choice import REPLACE_ONE, for_groups_of_validation_records
 from skdpbo.model_selection._search_mechanism import SearchProblem, fold_scores
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows, with_params
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
@@ -112,7 +112,7 @@ class ValidationProtection(PublicSearch):
     def for_groups(self, guarantee, set_apart=False):
         """Return the guarantee for all records of a group; refuse a mechanism without one."""
         self.mechanism.refuse_groups()
-        return stated_for_groups(guarantee, set_apart=set_apart)
+        return for_groups_of_validation_records(guarantee, set_apart=set_apart)
 
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""

@@ -163,7 +163,7 @@ def as_plain_numbers(y):
 
 def of_one_kind(y):
     """Return targets that are objects as numbers, or as texts, if all are; else as they are."""
-    # By `type`: a label may raise when it is asked for its class.
+    # By `type`: a label may raise when its class is read.
     kinds = {type(label) for label in np.asarray(y).flat}
     # A missing one has made objects of texts.
     wanted = [Complex, *((str, bytes) if isinstance(y, np.ndarray) else ())]

@@ -11,6 +11,7 @@ from skdpbo.exceptions import PublicTrainingWarning
 
 # Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
 _DEPTH, _LONGEST_LIST = 3, 100
+_SINGLE = (numbers.Number, str, bytes, np.generic, type(None))  # entries that hold no rows
 # Attributes of containers with types: those of frames, and of what Arrow holds.
 _TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
 
@@ -70,7 +71,7 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
         if is_cut:
             refuse_foreign_types(entry, name)
         for depth, part in [(0, entry)] if is_cut else _with_parts(entry):
-            if _is_single(part):
+            if isinstance(part, _SINGLE):
                 continue
             length = entry_length(part)
             is_protected = any(share_memory(part, rows) for rows in protected)
@@ -114,16 +115,11 @@ def entries_assumption(params, n_cut, n_protected):
         name
         for name, entry in params.items()
         # Where both parts are as long, an entry of that length may be of either.
-        if not _is_single(entry) and (entry_length(entry) != n_cut or n_cut == n_protected)
+        if not isinstance(entry, _SINGLE) and (entry_length(entry) != n_cut or n_cut == n_protected)
     ]
     if not names:
         return None
     return f"no protected record is among what fit is given as {', '.join(names)}"
-
-
-def _is_single(entry):
-    """Whether an entry is one number, one text, or nothing: it holds no rows."""
-    return entry is None or isinstance(entry, numbers.Number | str | bytes | np.generic)
 
 
 def _with_parts(entry, depth=0):

@@ -29,6 +29,7 @@ from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     chunk_scorer,
 )
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
+    accuracy_scorer,
     is_of_accuracy,
     metric_of,
     own_function,
@@ -116,8 +117,8 @@ _DEFAULT_ERROR_BOUND = 1.0
 _POWERS = {"neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}
 
 
-def _warn_of_error_bound(error, asked, estimator):
-    """Say that errors are clipped at the default, with the name of the score that was asked for."""
+def _warn_of_error_bound(error, name, estimator):
+    """Warn that errors are clipped at the default, with the name of the requested score."""
     kind = error.removeprefix("neg_mean_").replace("_", " ")
     proposal = ""
     # Of the last step of a pipeline; the square of the length is a bound, too.
@@ -133,7 +134,7 @@ def _warn_of_error_bound(error, asked, estimator):
             "middle loses, makes less noise"
         )
     warn_caller(
-        f"loss_bound is not given: each loss ({kind}) of {asked!r} is clipped at "
+        f"loss_bound is not given: each loss ({kind}) of {name!r} is clipped at "
         f"{_DEFAULT_ERROR_BOUND}, whatever the scale of y. Give the largest loss that should "
         f"count{proposal}.",
         DefaultBoundsWarning,
@@ -148,7 +149,7 @@ def _mean_scorer(name, loss_bound, n_classes):
     if name == "accuracy":
         if loss_bound is not None and loss_bound != 1:
             raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
-        return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
+        return accuracy_scorer(name)
     response_method = "predict_proba"
     if name in _losses.ERRORS:
         response_method, loss = "predict", _losses.Elementwise(name)

@@ -150,7 +150,7 @@ def charge(
             tables = {f: stack.enter_context(files[f].transaction(record)) for f in sorted(files)}
             for key, store in reversed(budgets.items()):
                 _check_fit(store, tables[key[:2]], guarantee, label)
-            # Asked before anything is written, and spent last: a refusal undoes the charges.
+            # Checked before anything is written, and spent last: a refusal undoes the charges.
             for accountant in accountants:
                 _ask(accountant, "check", guarantee)
             if not record:

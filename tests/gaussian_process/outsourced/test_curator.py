@@ -464,7 +464,7 @@ def test_forked_copies_do_not_answer(monkeypatch):
     assert made.answer(3) == Y[3]
 
 
-def test_an_exact_value_that_is_asked_nothing():
+def test_an_exact_value_of_which_nothing_is_read():
     made = curator().fit(X)
     with pytest.raises(TypeError, match="value must be a number"):
         made.answer(3, Unseen())

@@ -43,16 +43,16 @@ def f(rows):
 
 
 def run(modeler, y, n_iter):
-    asked = []
+    requested = []
     for _ in range(n_iter):
-        asked.append(modeler.ask())
-        modeler.tell(asked[-1], y[asked[-1]])
-    return asked
+        requested.append(modeler.ask())
+        modeler.tell(requested[-1], y[requested[-1]])
+    return requested
 
 
-def by_hand(release, asked, y, t, setting):
+def by_hand(release, requested, y, t, setting):
     """Choose row t + 1 by the equations of the paper and the whole covariance matrix."""
-    noise, rows = setting["noise_variance"], asked[:t]
+    noise, rows = setting["noise_variance"], requested[:t]
     K = noisy_inputs(setting["kernel"], release.noise_std, 2)(release.Z)
     weights = np.linalg.solve(K[np.ix_(rows, rows)] + noise * np.eye(t), K[rows])
     mean = y[rows] @ weights
@@ -66,11 +66,11 @@ def by_hand(release, asked, y, t, setting):
 def test_every_choice_is_that_of_algorithm_2(release):
     y = f(release.Z)
     modeler = GPUCBModeler(release, sqrt_beta=None, **SETTING)
-    asked = run(modeler, y, 20)
-    assert len(set(asked)) == 20
+    requested = run(modeler, y, 20)
+    assert len(set(requested)) == 20
     for t in range(1, 20):
-        assert asked[t] == by_hand(release, asked, y, t, SETTING)[0]
-    _, mean, std = by_hand(release, asked, y, 20, SETTING)
+        assert requested[t] == by_hand(release, requested, y, t, SETTING)[0]
+    _, mean, std = by_hand(release, requested, y, 20, SETTING)
     np.testing.assert_allclose(modeler.predict(), mean, atol=1e-10)
     np.testing.assert_allclose(modeler.predict(return_std=True)[1], std, atol=1e-7)
 
@@ -80,12 +80,12 @@ def test_choices_are_a_function_of_release_and_answers(release):
     first = run(GPUCBModeler(release, **SETTING), y, 15)
     assert run(GPUCBModeler(release, **SETTING), y, 15) == first
     # answers that come from somewhere else make the same modeler
-    told = GPUCBModeler(release, **SETTING)
+    given = GPUCBModeler(release, **SETTING)
     for row in first:
-        told.tell(row, y[row])
-    asked = GPUCBModeler(release, **SETTING)
-    run(asked, y, 15)
-    assert told.ask() == asked.ask()
+        given.tell(row, y[row])
+    requested = GPUCBModeler(release, **SETTING)
+    run(requested, y, 15)
+    assert given.ask() == requested.ask()
 
 
 def test_a_pickled_modeler_goes_on_where_it_was(release):
@@ -202,8 +202,8 @@ def test_best_row(release):
     modeler = GPUCBModeler(release, **SETTING)
     with pytest.raises(RuntimeError, match="no answer"):
         modeler.best()
-    asked = run(modeler, y, 10)
-    assert modeler.best() == max(asked, key=lambda row: y[row])
+    requested = run(modeler, y, 10)
+    assert modeler.best() == max(requested, key=lambda row: y[row])
     assert modeler.best("mean") == modeler.predict().argmax()
     with pytest.raises(ValueError, match="by must be"):
         modeler.best("score")
@@ -222,8 +222,8 @@ def test_domain_and_answer_noise_are_used():
 def test_limits_of_the_release_are_kept():
     Z = np.random.default_rng(1).normal(size=(4, 2))
     modeler = GPUCBModeler(released(Z, answers_per_row=2, n_answers=7), sqrt_beta=2.0, **SETTING)
-    asked = run(modeler, f(Z), 7)
-    assert max(np.bincount(asked)) == 2
+    requested = run(modeler, f(Z), 7)
+    assert max(np.bincount(requested)) == 2
     assert modeler.n_remaining == 0
     with pytest.raises(RuntimeError, match="all the answers"):
         modeler.ask()

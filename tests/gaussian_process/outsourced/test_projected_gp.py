@@ -314,7 +314,7 @@ def test_targets_whose_squares_are_no_floats_are_refused_before_the_charge(size)
         assert not ledger.entries
 
 
-def test_a_displacement_in_other_units_is_told_before_the_charge():
+def test_a_displacement_in_other_units_is_reported_before_the_charge():
     with warnings.catch_warnings(), PrivacyLedger(9.0, 1e-3) as ledger:
         warnings.simplefilter("error", NoisyRowsWarning)
         with pytest.raises(NoisyRowsWarning, match="displacement"):
@@ -323,6 +323,6 @@ def test_a_displacement_in_other_units_is_told_before_the_charge():
         model(X_bounds=(-0.2, 0.2), displacement=1 / 125, **FIXED).fit(X / 125, Y)
 
 
-def test_a_kernel_in_the_first_place_is_told_its_name():
+def test_a_kernel_in_the_first_place_is_refused_with_its_name():
     with pytest.raises(TypeError, match="kernel=RBF"):
         ProjectedGP(RBF(1.0), X_bounds=(-25, 25)).fit(X, Y)

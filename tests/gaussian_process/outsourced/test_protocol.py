@@ -41,14 +41,14 @@ class Curator:
 
     def __init__(self, y):
         self.y = y
-        self.asked = []
+        self.requested = []
 
     def answer(self, row):
         if not 0 <= row < len(self.y):
             raise IndexError(f"secret {self.y[0]}")
-        if row in self.asked:
+        if row in self.requested:
             raise RuntimeError(f"secret {self.y[row]}")
-        self.asked.append(row)
+        self.requested.append(row)
         return self.y[row]
 
 
@@ -179,13 +179,13 @@ def test_curator_answers_refuses_and_goes_on(y):
         Refusal(3, 6, "step out of order"),
         Answer(8, 6, y[6]),
     ]
-    assert curator.asked == [4, 6]
+    assert curator.requested == [4, 6]
 
 
 def test_refusals_say_nothing_of_the_curators_own_errors(y):
     for line in (encode(Query(1, 99)), encode(Query(2, 3))):
         curator = Curator(y)
-        curator.asked.append(3)
+        curator.requested.append(3)
         _, (reply,) = serve(curator, [line])
         assert "secret" not in encode(reply)
 
@@ -245,7 +245,7 @@ def test_optimize_refuses_more_than_the_release_allows_before_it_asks(release, y
     curator, whole = Curator(y), type(n_iter) is int
     with pytest.raises(ValueError if whole else TypeError, match=r"n_iter|allows 50"):
         optimize(curator, GPUCBModeler(release, kernel=RBF(1.5)), n_iter)
-    assert not curator.asked
+    assert not curator.requested
 
 
 def test_optimize_refuses_a_modeler_of_another_release(release, y):
@@ -279,7 +279,7 @@ def test_two_processes_run_as_one_does(release, y, tmp_path):
         timer.cancel()
     assert process.returncode == 0, best
     assert n_answered == 12
-    assert curator.asked == expected
+    assert curator.requested == expected
     assert int(best) == modeler.best()
 
 
@@ -297,7 +297,7 @@ def test_the_messages_go_through_a_socket(release, y):
         thread.start()
         assert serve_answers(curator, stream, stream) == 5
         thread.join()
-    assert curator.asked == modeler.answers[0].tolist()
+    assert curator.requested == modeler.answers[0].tolist()
 
 
 class BrokenPipe(io.StringIO):
@@ -309,17 +309,17 @@ def test_a_modeler_that_dies_ends_the_service(y):
     curator = Curator(y)
     lines = io.StringIO(encode(Query(1, 3)) + encode(Query(2, 4)))
     assert serve_answers(curator, lines, BrokenPipe()) == 1
-    assert curator.asked == [3]
+    assert curator.requested == [3]
 
 
-def test_a_curator_that_dies_is_said_to_be_gone(release):
+def test_a_curator_that_dies_is_reported_as_gone(release):
     modeler = GPUCBModeler(release, kernel=RBF(1.5))
     with pytest.raises(ProtocolError, match="ended the conversation"):
         run_queries(modeler, 1, io.StringIO(), BrokenPipe())
 
 
 class MeasuringCurator(Curator):
-    """A curator whose y is measured when it is asked for."""
+    """A curator whose y is measured on request."""
 
     def __init__(self, release):
         self.release_ = release
@@ -330,7 +330,7 @@ class MeasuringCurator(Curator):
         return value
 
 
-def test_values_are_measured_when_they_are_asked_for_and_only_then(release, y):
+def test_values_are_measured_on_request_and_only_then(release, y):
     release = ProjectionRelease(**{**vars(release), "n_answers": 3})
     curator, measured = MeasuringCurator(release), []
 
@@ -349,7 +349,7 @@ def test_values_are_measured_when_they_are_asked_for_and_only_then(release, y):
     curator, measured = MeasuringCurator(release), []
     answers = optimize(curator, modeler, 3, evaluate=lambda row: measured.append(row) or y[row])
     assert [answer.row for answer in answers] == measured
-    # a curator whose answers are used up is not asked to measure
+    # a curator whose answers are used up measures nothing
     with pytest.raises(RuntimeError, match="does not answer"):
         optimize(curator, GPUCBModeler(release, kernel=RBF(1.5)), 1, evaluate=measured.append)
     assert len(measured) == 3

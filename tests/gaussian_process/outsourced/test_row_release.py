@@ -265,6 +265,6 @@ def test_duplicate_members_are_refused(header, tmp_path):
     refused(buffer.getvalue(), tmp_path)
 
 
-def test_a_missing_file_is_said_to_be_missing(tmp_path):
+def test_a_missing_file_is_reported_as_missing(tmp_path):
     with pytest.raises(FileNotFoundError):
         ProjectionRelease.load(tmp_path / "nothing")

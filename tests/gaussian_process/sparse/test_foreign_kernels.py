@@ -164,10 +164,14 @@ def traces(capsys, kernel=None):
             fitted = fit(kernel or Tells())
         except ValueError as raised:
             error = str(raised)
-    said = [*map(str, (w.message for w in caught)), error or "", capsys.readouterr().out]
+    reported = [*map(str, (w.message for w in caught)), error or "", capsys.readouterr().out]
     changed = not np.array_equal(X, before)
     X[:] = before
-    return [t for t in said if str(SECRET) in t], changed, X[3].tobytes() in pickle.dumps(fitted)
+    return (
+        [t for t in reported if str(SECRET) in t],
+        changed,
+        X[3].tobytes() in pickle.dumps(fitted),
+    )
 
 
 def test_nothing_that_a_kernel_does_with_rows_leaves(capsys):
@@ -176,8 +180,8 @@ def test_nothing_that_a_kernel_does_with_rows_leaves(capsys):
 
 def test_a_kernel_without_isolation_is_found(monkeypatch, capsys):
     put(monkeypatch, "features: foreign_kernels", lambda kernel: ())
-    said, changed, _ = traces(capsys)
-    assert len(said) == 3
+    reported, changed, _ = traces(capsys)
+    assert len(reported) == 3
     assert changed
 
 

@@ -73,11 +73,11 @@ def test_bounds_that_are_not_given_are_released():
 
 @pytest.mark.parametrize("given", ["public rows", "points"])
 def test_bounds_that_are_known_are_not_released(given, monkeypatch):
-    asked, released = [], original("sparse process: released_ranges")
+    requested, released = [], original("sparse process: released_ranges")
     put(
         monkeypatch,
         "sparse process: released_ranges",
-        lambda *args: asked.append(args[3]) or released(*args),
+        lambda *args: requested.append(args[3]) or released(*args),
     )
     gp = DPSparseGPRegressor(random_state=0)
     rows = {"X_public": X[:20].copy(), "y_public": Y[:20].copy()}
@@ -87,24 +87,24 @@ def test_bounds_that_are_known_are_not_released(given, monkeypatch):
             gp.set_params(inducing_points=X[:9].copy()).fit(X[20:], Y[20:])
         else:
             gp.fit(X[20:], Y[20:], **rows)
-    assert asked == (["y"] if given == "points" else [])
+    assert requested == (["y"] if given == "points" else [])
     assert not hasattr(gp, "X_bounds_")
     assert hasattr(gp, "y_bounds_") == (given == "points")
 
 
 @pytest.mark.parametrize(
-    ("kernel", "scale", "told"),
+    ("kernel", "scale", "warned"),
     [
         (RBF(1.0), 1.0, False),
         (RBF(1.0), 1000.0, True),  # hardly any record counts
         (1e-12 * RBF(1e-6), 1e-6, False),  # far from the units of the default bounds
     ],
 )
-def test_units_of_a_kernel_are_compared_with_released_bounds(kernel, scale, told):
+def test_units_of_a_kernel_are_compared_with_released_bounds(kernel, scale, warned):
     rng = np.random.default_rng(0)
     rows = scale * rng.uniform(1, 4, (2000, 1))
     given = warnings_of(rows, scale * np.sin(rows[:, 0] / scale), kernel=kernel, epsilon=3.0)
-    assert (KernelUnitsWarning in given) == told
+    assert (KernelUnitsWarning in given) == warned
     assert DefaultBoundsWarning not in given
 
 
@@ -143,7 +143,7 @@ def test_a_second_fit_does_not_show_the_bounds_of_the_first():
     assert not hasattr(gp, "y_bounds_")
 
 
-def test_bounds_are_released_only_where_they_were_asked_for():
+def test_bounds_are_released_only_on_request():
     gp = fitted(X_bounds=(0, 90), y_bounds="private", prior_mean="private")
     assert not hasattr(gp, "X_bounds_")
     assert gp.inducing_points_.max() == 90
@@ -157,9 +157,9 @@ def test_bounds_are_released_only_where_they_were_asked_for():
 
 
 @pytest.mark.quick_cases(1)
-@pytest.mark.parametrize("asked", [{}, BOTH, {"y_bounds": "private", "X_bounds": (0, 90)}])
+@pytest.mark.parametrize("requested", [{}, BOTH, {"y_bounds": "private", "X_bounds": (0, 90)}])
 @pytest.mark.parametrize("prior_mean", ["none", "private"])
-def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
+def test_all_releases_together_cost_the_budget(requested, prior_mean, monkeypatch):
     spent = []
 
     def listening(place, mu_of):
@@ -176,8 +176,8 @@ def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
     listening("record spread: RecordSpread.release", lambda method, *a: method.statistics.mu)
     listening("column effects: ColumnEffects.release", lambda effects, *a: effects.mu)
     listening("release methods: WhitenedMethod.release", lambda method, *a: method.statistics.mu)
-    gp = fitted(prior_mean=prior_mean, **asked)
-    n_ranges = 1 if asked.get("X_bounds") == (0, 90) else 2
+    gp = fitted(prior_mean=prior_mean, **requested)
+    n_ranges = 1 if requested.get("X_bounds") == (0, 90) else 2
     assert len(spent) == n_ranges + (prior_mean == "private") + 3
     mu = gp.privacy_.mu
     assert mu == mu_from_epsilon(1.0, 1e-5)
@@ -220,7 +220,7 @@ CLASSES = {"classes": [0, 1]}
         (DPSparseGPClassifier(X_bounds="private", **CLASSES), ["X_bounds"]),
     ],
 )
-def test_too_few_records_for_ranges_are_told_before_the_charge_and_cost_nothing(
+def test_too_few_records_for_ranges_are_reported_before_the_charge_and_cost_nothing(
     model, names, monkeypatch
 ):
     rows = X[:60] / 30
@@ -231,8 +231,8 @@ def test_too_few_records_for_ranges_are_told_before_the_charge_and_cost_nothing(
         warnings.simplefilter("ignore", SkdpboWarning)
         with pytest.warns(DefaultBoundsWarning, match="60 rows can show no range") as caught:
             model.fit(rows, targets)
-        told = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
-        assert [text.split(" of ")[0] for text in told] == names
+        warned = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
+        assert [text.split(" of ")[0] for text in warned] == names
         assert len(ledger.entries) == 1
         warnings.simplefilter("error", DefaultBoundsWarning)
         with pytest.raises(DefaultBoundsWarning):
@@ -261,8 +261,8 @@ def test_the_number_of_rows_of_groups_decides_nothing(model, monkeypatch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(rows, (rows[:, 0] > 2).astype(int), groups=groups)
-        told = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
-        heard.append((told, len(calls)))
+        warned = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
+        heard.append((warned, len(calls)))
         calls.clear()
     assert heard[0] == heard[1]
     assert heard[0][0]  # afterwards
@@ -379,13 +379,13 @@ def test_rows_in_the_box_are_not(kind, d):
 
 
 @pytest.mark.parametrize("points", [[[0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
-def test_without_a_box_nothing_is_said_of_a_column(points):
+def test_without_a_box_nothing_is_reported_of_a_column(points):
     given = warnings_of(inducing_points=points, y_bounds=(50, 150), kernel=RBF(1.0))
     assert (UnreachedRowsWarning in given) == (len(points) > 1)
 
 
 @pytest.mark.slow
-def test_rows_in_released_ranges_are_not_said_to_be_far(monkeypatch):
+def test_rows_in_released_ranges_are_not_reported_as_far(monkeypatch):
     put(monkeypatch, "fit warnings: _FAR", -1e6)  # whatever the share seems to be
     assert UnreachedRowsWarning in warnings_of(X_bounds=(0, 90), y_bounds=(50, 150))
     assert UnreachedRowsWarning not in warnings_of(**BOTH)

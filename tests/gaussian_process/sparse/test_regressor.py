@@ -93,7 +93,7 @@ def test_equals_scikit_learn_when_the_inducing_points_are_the_records():
 
 
 @pytest.mark.parametrize("model", [DPSparseGPRegressor, DPSparseGPClassifier])
-def test_what_underflows_is_0_in_predictions_where_numpy_is_asked_for_errors(model):
+def test_what_underflows_is_0_in_predictions_where_numpy_raises_errors(model):
     gp, far = quiet(lambda: model(X_bounds=(-3, 3)).fit(X, np.where(Y > 0, 1, 0))), 1000 * X[:9]
     usual = gp.predict(far)
     with np.errstate(all="raise"):
@@ -691,7 +691,7 @@ def test_bounds_whose_squares_are_no_floats_are_refused_before_the_charge(width)
         ),
     ],
 )
-def test_a_kernel_in_other_units_is_told_before_the_charge(settings, named):
+def test_a_kernel_in_other_units_is_reported_before_the_charge(settings, named):
     settings = {"X_bounds": (-3, 3), "y_bounds": (-1, 1)} | settings
     with warnings.catch_warnings(), PrivacyLedger(10.0, 1e-3) as ledger:
         warnings.simplefilter("error", KernelUnitsWarning)
@@ -710,7 +710,7 @@ def test_a_kernel_in_other_units_is_told_before_the_charge(settings, named):
         {"y_bounds": (2000, 7000)},  # the default is in the units of the bounds
     ],
 )
-def test_a_kernel_in_the_units_of_the_bounds_is_not_told(settings):
+def test_a_kernel_in_the_units_of_the_bounds_is_not_reported(settings):
     settings = {"X_bounds": (-3, 3), "y_bounds": (-1, 1)} | settings
     DPSparseGPRegressor(**settings).fit(X, Y)  # warnings are errors
 

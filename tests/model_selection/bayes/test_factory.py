@@ -147,7 +147,7 @@ class TestGaussian:
             assert largest <= trajectory_sensitivity(units, q) <= largest * (1 + 1e-14)
 
     @pytest.mark.parametrize("moved", [1, 2**20, 2**21 - 1, 2**21, 2**22 + 5, 3 * 2**40 + 7])
-    def test_a_coarse_total_moves_no_more_than_said(self, moved):
+    def test_a_coarse_total_moves_no_more_than_stated(self, moved):
         step, coarse = coarse_step(moved)
         starts = [*range(min(step, 5)), *range(max(step - 5, 0), step)]
         largest = max((start + moved) // step - start // step for start in starts)

@@ -285,7 +285,7 @@ def test_they_are_refused_on_public_rows_too(guide):
         search.fit(X, X[:, 0], X_val=X + 0.5, y_val=X[:, 0])
 
 
-def test_a_quitting_estimator_is_told():
+def test_a_quitting_estimator_is_reported():
     class Quitting(Ridge):
         def fit(self, X, y):
             sys.exit("enough")

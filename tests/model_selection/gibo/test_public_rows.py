@@ -434,7 +434,7 @@ class TestFit:
 
 
 class TestWarnings:
-    def said(self, category, estimator=None, search=None, **params):
+    def reported(self, category, estimator=None, search=None, **params):
         public, protected = rows(150, 0.6, 0.4, 0.2), rows(3000, 0.6, 0.4, 0.2)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -446,14 +446,14 @@ class TestWarnings:
 
     @pytest.mark.slow
     def test_smooth_loss_is_followed_in_silence(self):
-        assert self.said(FlatLossWarning) == []
+        assert self.reported(FlatLossWarning) == []
 
     @pytest.mark.parametrize("estimator", [Slopes(step=0.3)])
-    def test_steps_are_said(self, estimator):
-        (text,) = self.said(FlatLossWarning, estimator)
+    def test_steps_are_reported(self, estimator):
+        (text,) = self.reported(FlatLossWarning, estimator)
         assert "DPBayesSearchCV" in text
 
-    def test_no_change_is_said_before_the_charge(self):
+    def test_no_change_is_reported_before_the_charge(self):
         with PrivacyLedger(epsilon=100.0, delta=1e-3) as ledger, warnings.catch_warnings():
             warnings.simplefilter("error", FlatLossWarning)
             with pytest.raises(FlatLossWarning):
@@ -461,18 +461,18 @@ class TestWarnings:
         assert ledger.entries == ()
 
     def test_not_without_public_rows(self):
-        assert self.said(FlatLossWarning, Slopes(step=0.3), guide=False) == []
+        assert self.reported(FlatLossWarning, Slopes(step=0.3), guide=False) == []
 
-    def test_a_low_bound_is_said(self):
-        (text,) = self.said(LowBoundWarning, loss_bound=0.02)
+    def test_a_low_bound_is_reported(self):
+        (text,) = self.reported(LowBoundWarning, loss_bound=0.02)
         assert "loss_bound" in text
-        assert self.said(LowBoundWarning, loss_bound=1.0) == []
+        assert self.reported(LowBoundWarning, loss_bound=1.0) == []
 
     @pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV])
     @pytest.mark.parametrize(("bound", "times"), [(0.02, 1), (1.0, 0)])
     def test_of_every_searcher(self, kind, bound, times):
         search = kind(Slopes(), {"a": [0.5, 0.6], "b": [0.4]}, loss_bound=bound, cv=3)
-        assert len(self.said(LowBoundWarning, search=search)) == times
+        assert len(self.reported(LowBoundWarning, search=search)) == times
 
 
 def test_protected_rows_decide_no_scale():

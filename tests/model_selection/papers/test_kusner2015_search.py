@@ -139,10 +139,10 @@ class TestParameters:
         budget = {**BUDGET, "score_fraction": 0.1, name: value}
         with pytest.raises(error, match=name):
             Kusner2015().guarantee(**budget)
-        asked = []
+        requested = []
         with pytest.raises(error, match=name):
-            search(Kusner2015(), asked.append, **budget)
-        assert asked == []
+            search(Kusner2015(), requested.append, **budget)
+        assert requested == []
 
 
 class TestGuarantee:
@@ -244,14 +244,14 @@ class TestSearch:
         assert search(Kusner2015(noise_variance=noise_variance), score_fraction=0)[1] is None
 
     def test_asks_for_a_candidate_once_and_for_n_iter_at_most(self):
-        asked = []
+        requested = []
 
         def observe(k):
-            asked.append(k)
+            requested.append(k)
             return GAINS[k]
 
         search(Kusner2015(), observe, n_iter=12)
-        assert len(asked) == len(set(asked)) <= 12 + 1  # and the released one
+        assert len(requested) == len(set(requested)) <= 12 + 1  # and the released one
 
     def test_an_accurate_search_finds_the_best(self):
         """Epsilon beyond use, a kernel that separates the candidates, hardly any noise."""
@@ -262,14 +262,14 @@ class TestSearch:
 
     def test_exact_search_releases_the_last_score(self):
         mechanism = Kusner2015(noise_variance=0)
-        asked = {}
+        requested = {}
 
         def observe(k):
-            asked[k] = GAINS[k]
+            requested[k] = GAINS[k]
             return GAINS[k]
 
         _, gain = search(mechanism, observe, n_iter=7, epsilon=1e7)
-        assert min(abs(gain - value) for value in asked.values()) < 1e-4
+        assert min(abs(gain - value) for value in requested.values()) < 1e-4
 
     def test_scores_are_mapped_to_the_prior_and_back(self):
         mapped = {"score_center": 0.75, "score_scale": 0.1}
@@ -296,24 +296,24 @@ class TestSearch:
         assert 0 < np.abs(residuals).max() < 0.1 * 6
 
     def test_information_gain_below_the_greedy_one_is_refused_first(self):
-        asked = []
+        requested = []
         with pytest.raises(ValueError, match="information_gain"):
-            search(Kusner2015(information_gain=0.1), asked.append)
-        assert asked == []
+            search(Kusner2015(information_gain=0.1), requested.append)
+        assert requested == []
         assert search(Kusner2015(information_gain=1e3))[0] in range(30)
 
     def test_public_errors_come_first(self):
-        asked = []
+        requested = []
         with pytest.raises(ValueError, match="kernel must have variance 1"):
-            search(Kusner2015(kernel=DotProduct(1.0)), asked.append)
+            search(Kusner2015(kernel=DotProduct(1.0)), requested.append)
         with pytest.raises(ValueError, match="kernel must have finite values"):
-            search(Kusner2015(kernel=Matern(nu=30)), asked.append)
+            search(Kusner2015(kernel=Matern(nu=30)), requested.append)
         for n_iter, error in ((0, ValueError), (2.5, TypeError), (True, TypeError)):
             with pytest.raises(error, match="n_iter"):
-                search(Kusner2015(), asked.append, n_iter=n_iter)
+                search(Kusner2015(), requested.append, n_iter=n_iter)
         with pytest.raises(ValueError, match="n_iter"):
-            search(Kusner2015(noise_variance=0), asked.append, n_iter=1)
-        assert asked == []
+            search(Kusner2015(noise_variance=0), requested.append, n_iter=1)
+        assert requested == []
 
 
 def recording(append, seen):

@@ -313,8 +313,8 @@ class TestSteps:
         for name, step in steps.items():
             costs = StatedCosts([make_pipeline(step, Private("pure"))], [{}], 0.0, 100)
             stated[name] = str(costs.trial(budget).assumptions)
-        told = {name: "at its own cost" in text for name, text in stated.items()}
-        assert told == {"private": True, "public": True, "none": False}
+        named = {name: "at its own cost" in text for name, text in stated.items()}
+        assert named == {"private": True, "public": True, "none": False}
 
 
 class TestBudgets:
@@ -339,7 +339,7 @@ class TestBudgets:
         assert made.guarantee.delta == 1e-5
 
     def test_a_step_that_states_more_than_it_is_given_is_reined_in(self):
-        # Ten per cent above what it is asked for: the search asks for less.
+        # Ten per cent above the request: the search requests less.
         made = plan(Private("pure", slack=1.1), epsilon=1.0, delta=0.0)
         (model,) = made.models
         stated = model.privacy_guarantee()

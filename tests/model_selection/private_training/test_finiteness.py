@@ -1,4 +1,4 @@
-"""Steps that keep finite rows finite, and what is said of the others."""
+"""Steps that keep finite rows finite, and what is stated of the others."""
 
 import warnings
 

@@ -217,8 +217,8 @@ class TestSearch:
         assert ledger.entries == ()
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("epsilon", "told"), [(0.3, True), (20.0, False)])
-    def test_a_noisy_score_is_told_after_the_release(self, epsilon, told):
+    @pytest.mark.parametrize(("epsilon", "warned"), [(0.3, True), (20.0, False)])
+    def test_a_noisy_score_is_reported_after_the_release(self, epsilon, warned):
         model = DPLogisticRegression(X_bounds=(-5, 5), classes=[0, 1])
         grid = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}
         search = DPGridSearchCV(model, grid, protect="all", scoring="roc_auc", epsilon=epsilon)
@@ -226,7 +226,7 @@ class TestSearch:
             warnings.simplefilter("always")
             search.fit(self.X, self.Y)
         texts = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
-        assert len(texts) == told
+        assert len(texts) == warned
         assert all(f"it is {search.best_score_:.3g}, " in text for text in texts)
 
     @pytest.mark.parametrize("scale", [1.0, 0.001])
@@ -248,7 +248,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("name", ["balanced_accuracy", "recall_macro", "roc_auc", "f1"])
     @pytest.mark.parametrize("value", [0.65, 0.9])
-    def test_noise_is_told_beside_the_gain_over_chance(self, name, value):
+    def test_noise_is_reported_beside_the_gain_over_chance(self, name, value):
         scorer = resolve_trial_scorer(name, Line())
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -154,10 +154,10 @@ def test_a_failed_model_has_the_worst_score_with_the_same_noise():
 
 
 class Keeper(Same):
-    """Keeps what it is asked."""
+    """Keeps the rows that it predicts."""
 
     def predict(self, X):
-        self.asked_ = np.array(X)
+        self.predicted_ = np.array(X)
         return np.asarray(X, dtype=float)[:, 0]
 
 

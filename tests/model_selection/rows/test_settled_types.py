@@ -912,11 +912,7 @@ def test_a_cell_beside_lists_of_arrow_is_bad_alone():
 @pytest.mark.parametrize("mode", ["default split", "chunks"])
 def test_rows_as_they_were_read_are_seen(mode, monkeypatch):
     # Planted bug: the types that the reader inferred are kept.
-    for name in (
-        "set-up: settled_public_rows",
-        "chunks: settled_rows",
-        "private models: settled_rows",
-    ):
+    for name in ("set-up: settled_public_rows", "protected rows: settled_rows"):
         put(monkeypatch, name, lambda rows: rows)
     X, cell = TABLES["integers-nan"]
     i = protected_positions(N, 0.2)[2]

@@ -28,7 +28,7 @@ DELTA = 1e-5
 VALUES = [-1e300, -1.0, 0.0, 0.2, 1e5, math.nan, math.inf]
 
 
-class Told(BaseEstimator):
+class Column(BaseEstimator):
     """Predicts the first column, with the second as standard deviation."""
 
     def predict(self, X, return_std=False):
@@ -88,7 +88,7 @@ def test_sensitivity_is_the_range():
         ([m, s], y) for m, s, y in itertools.product(VALUES, [0.0, 0.01, 1.0, 1e200], VALUES)
     ]
     with np.errstate(all="ignore"):
-        totals = [total_loss(Told(), rows([[0.0, 1.0], X], [0.5, y]), scorer) for X, y in records]
+        totals = [total_loss(Column(), rows([[0.0, 1.0], X], [0.5, y]), scorer) for X, y in records]
     assert max(totals) - min(totals) == scorer.units
     assert scorer.bound == 4.0
 
@@ -96,7 +96,7 @@ def test_sensitivity_is_the_range():
 def test_what_cannot_be_a_density_costs_the_worst():
     scorer = make_log_density_scorer(lower=-3.0, upper=1.0)
     X = [[0.0, 0.0], [math.nan, 1.0], [0.0, math.nan], [0.0, 1.0], [0.0, 1.0]]
-    losses = scorer.record_losses(Told(), np.array(X), np.array([0.0, 0.0, 0.0, math.nan, 1e200]))
+    losses = scorer.record_losses(Column(), np.array(X), np.array([0.0, 0.0, 0.0, math.nan, 1e200]))
     assert (losses == scorer.units).all()
 
 
@@ -125,7 +125,7 @@ def test_bad_parameters(change):
         make_log_density_scorer(**{"lower": -1.0, "upper": 2.0, **change})
 
 
-def test_numbers_are_asked_for():
+def test_numbers_are_required():
     with pytest.raises(TypeError, match="lower"):
         make_log_density_scorer(lower="0", upper=1.0)
 
@@ -158,7 +158,7 @@ class TestCoinPress:
         scorer = make_log_density_scorer(**options)
         return np.array(
             [
-                score_of_trial(Told(), self.DATA, scorer, budget=budget, source=None)
+                score_of_trial(Column(), self.DATA, scorer, budget=budget, source=None)
                 for _ in range(n)
             ]
         )

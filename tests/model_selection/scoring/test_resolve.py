@@ -538,9 +538,9 @@ def test_none_means_the_default_of_the_kind_of_estimator():
 def test_public_bounds_of_the_targets_propose_a_bound_of_the_loss(
     scoring, y_bounds, proposal, of_middle, of
 ):
-    with pytest.warns(DefaultBoundsWarning) as told:
+    with pytest.warns(DefaultBoundsWarning) as warned:
         resolve_trial_scorer(scoring, of(DPRidge(y_bounds=y_bounds)))
-    (text,) = [str(warning.message) for warning in told]
+    (text,) = [str(warning.message) for warning in warned]
     assert f"count, or loss_bound={proposal} by y_bounds; {of_middle}, the most" in text
     bound = float(proposal)
     assert resolve_trial_scorer(scoring, of(DPRidge(y_bounds=y_bounds)), bound).bound == bound

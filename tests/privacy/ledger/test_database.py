@@ -65,7 +65,7 @@ def test_charges_are_found_again(path):
     assert PrivacyLedger.from_file(path).remaining() == ledger.remaining()
 
 
-def test_a_delta_that_is_spent_is_told(path):
+def test_a_delta_that_is_spent_is_reported(path):
     ledger = PrivacyLedger(6.0, 1e-5, path=path)
     ledger.charge(PrivacyGuarantee(epsilon=1.0, delta=1e-5))
     missing = "It is delta that is missing: .*, such as delta=1e-06, from the first on"
@@ -423,7 +423,7 @@ def test_pages_that_hold_no_charge_are_checked(path, monkeypatch):
     for _ in range(2):
         with pytest.raises(LedgerError, match="is damaged"):
             PrivacyLedger(1.0, path=path)
-    # Planted bug: what SQLite finds is not asked for; all charges are there.
+    # Planted bug: what SQLite finds is not read; all charges are there.
     monkeypatch.setattr(_store.Tables, "check_pages", lambda tables: None)
     assert PrivacyLedger(1.0, path=path).entries
 
@@ -576,15 +576,15 @@ def test_the_only_data_set_of_a_file_needs_no_name(tmp_path):
     assert PrivacyLedger.from_file(tmp_path / "ledger").dataset == "wards 2026"
 
 
-def test_a_mistyped_data_set_is_told_and_as_an_error_not_made(path):
+def test_a_mistyped_data_set_is_reported_and_as_an_error_not_made(path):
     PrivacyLedger(epsilon=1, path=path, dataset="wards 2026")
     with pytest.raises(NewBudgetWarning, match="'wards 2026'"):  # warnings are errors here
         PrivacyLedger(epsilon=1, path=path, dataset="ward 2026")
     with pytest.raises(LedgerError, match="no data set"):
         PrivacyLedger.from_file(path, "ward 2026")
-    with pytest.warns(NewBudgetWarning) as told:
+    with pytest.warns(NewBudgetWarning) as warned:
         PrivacyLedger(epsilon=1, path=path, dataset="ward 2026")
-    assert [warning.filename for warning in told] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     PrivacyLedger(epsilon=1, path=path, dataset="ward 2026")  # known now
     PrivacyLedger(epsilon=1, path=path, dataset="theatres")  # not similar
     PrivacyLedger(epsilon=1, path=path, dataset="été")

@@ -126,7 +126,7 @@ def charge_within_a_charge(path, monkeypatch, charge):
     def other():
         def pause():
             checked.set()
-            assert go_on.wait(PATIENCE), "nobody said go on"
+            assert go_on.wait(PATIENCE), "no signal to go on"
 
         _ledger.charge = charge
         pause_before_writing(pause)

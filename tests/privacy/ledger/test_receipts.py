@@ -162,10 +162,10 @@ def test_an_end_that_was_interrupted_is_made_again(monkeypatch):
 
 
 class Fork:
-    """A forked process that makes and fits an estimator, and one from a pickle, when it is told."""
+    """A forked process that makes and fits an estimator, and one from a pickle, at a signal."""
 
     def __init__(self, state):
-        (there, self._tell), (self._told, back) = os.pipe(), os.pipe()
+        (there, self._tell), (self._heard, back) = os.pipe(), os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._tell)
@@ -181,7 +181,7 @@ class Fork:
 
     def fit(self):
         os.write(self._tell, b".")
-        assert os.read(self._told, 1) == b"."
+        assert os.read(self._heard, 1) == b"."
 
     def end(self):
         os.close(self._tell)
@@ -207,7 +207,7 @@ def test_a_forked_process_is_covered_until_the_block_ends(ledger, pickled):
 def test_a_forked_process_is_not_covered_by_a_killed_one(tmp_path):
     """SQLite in the forked process remembers the lock of the process that paid."""
     ledger = PrivacyLedger(1.0, path=tmp_path / "ledger")
-    (there, tell), (told, back) = os.pipe(), os.pipe()
+    (there, tell), (heard, back) = os.pipe(), os.pipe()
     payer = os.fork()
     if payer == 0:
         with ledger, charged_elsewhere():
@@ -220,12 +220,12 @@ def test_a_forked_process_is_not_covered_by_a_killed_one(tmp_path):
                 os._exit(0)
             os.write(back, b"p")
             signal.pause()  # until it is killed
-    assert os.read(told, 1) == b"p"
+    assert os.read(heard, 1) == b"p"
     os.kill(payer, signal.SIGKILL)
     os.waitpid(payer, 0)
     os.write(tell, b".")
     os.close(back)
-    assert os.read(told, 1) == b"f"
+    assert os.read(heard, 1) == b"f"
     assert len(ledger.entries) == 2
 
 

@@ -85,7 +85,8 @@ def jaccard_of_accuracy(accuracy):
 class _Relative(MetricScorer):
     """One minus the ratio of a bounded loss to that of a constant.
 
-    A sub-class defines ``_constant_total``, the loss of the constant from (noisy) sums.
+    A sub-class defines ``_constant_total(sums, n_records)``, the loss of the constant from (noisy)
+    sums, and ``_constant_losses(y, bound)``, that of each of some public targets.
     """
 
     _least_loss = 1.0  # of the constant, as a share of a record's bound: keeps the ratio finite

@@ -135,7 +135,7 @@ def metric_of(scoring):
     # Both stand for 0, which is what an empty denominator gives here.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
-    # Refused, not ignored: the score would be another than the one that was asked for.
+    # Refused, not ignored: the score would be another than the requested one.
     unknown = sorted(set(options) - set(known.options))
     if unknown:
         raise UnboundedSensitivityError(
@@ -165,16 +165,17 @@ def is_accuracy(function, options):
     return function != "jaccard_score" and is_of_accuracy(function, options)
 
 
-def _accuracy(name):
+def accuracy_scorer(name):
+    """Return the scorer of the share of right labels, under a name."""
     return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
 
 
 def _confusion(of_counts, default_average, metric, public, error_scorer):
     average = metric.options.get("average", default_average)
     if is_accuracy(metric.function, metric.options):  # with the least noise
-        return _accuracy(metric.name)
+        return accuracy_scorer(metric.name)
     if average == "micro":
-        of = _accuracy("accuracy")
+        of = accuracy_scorer("accuracy")
         return OfMeanScorer(of, name=metric.name, function=jaccard_of_accuracy)
     if average not in ("binary", "macro", "weighted"):
         _refuse_average(metric, average)
