@@ -158,8 +158,20 @@ _EDGE = [
         f"{_SEARCH}/rows/test_protected.py -k floats",
     ),
     (
+        "rows/_public_types.py",
+        "else exact_labels(y_val)",
+        "else y_val",
+        "tests/test_class_labels.py -k rounds_no_other",
+    ),
+    (
+        "rows/_object_table.py",
+        "(_whole, NO_LABEL) if labels else (float, np.nan)",
+        "(float, np.nan)",
+        "tests/test_class_labels.py -k rounds_no_other",
+    ),
+    (
         "rows/_settled_types.py",
-        "as_plain_numbers(y)",
+        "as_plain_numbers(y, labels)",
         "y",
         f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
     ),
@@ -529,6 +541,12 @@ MISTAKES = [(f"model_selection/{path}", *rest) for path, *rest in _EDGE]
 MISTAKES += [
     (
         "_class_labels.py",
+        "y if classes is None else exact_labels(y)",
+        "y",
+        "tests/test_class_labels.py -k rounds_no_other",
+    ),
+    (
+        "_class_labels.py",
         "attempt(table.get, label, -1)[0]",
         "table.get(label, -1)",
         "tests/test_class_labels.py",
@@ -700,6 +718,12 @@ MISTAKES += [
         "X_val, y_val = _repeatable(X_val), _repeatable(y_val)",
         "pass",
         "tests/attacks/test_neighbours.py -k equal_labels",
+    ),
+    (
+        "pipeline/_pipeline_guarantee.py",
+        "compose(*_stated(private, n_samples))",
+        "compose(*(stated_guarantee(step, n_samples) for step in private))",
+        "tests/pipeline/test_pipeline_guarantee.py -k with_groups",
     ),
     (
         "pipeline/_pipeline_guarantee.py",
