@@ -745,6 +745,18 @@ MISTAKES += [
     ),
     (
         "preprocessing/_private_transformer.py",
+        "np.empty_like(X), np.finfo",
+        "X, np.finfo",
+        f"{_RANGES} -k missing_value_of_a_frame",
+    ),
+    (
+        "preprocessing/_private_transformer.py",
+        "out=np.empty_like(X))",
+        "out=X)",
+        f"{_RANGES} -k missing_value_of_a_frame",
+    ),
+    (
+        "preprocessing/_private_transformer.py",
         "read(check, lazy(X))",
         "check(X)",
         "tests/attacks/test_speaking_cells.py tests/compatibility/test_dask_arrays.py",
