@@ -166,7 +166,10 @@ def _refuse_columns(shape):
 
 def occurring_classes(labels, owner):
     """Return the labels that occur, public by declaration; `owner` is named in the error."""
-    classes = np.unique(_present(labels))
+    present = _present(labels)
+    if present.dtype == np.longdouble:  # of which some bytes are those of other arrays before
+        present = present.astype(np.float64)
+    classes = np.unique(present)
     if len(classes) < 2:
         raise ValueError(f"{owner} needs records of at least two classes; got 1 class or none.")
     return classes

@@ -3,6 +3,7 @@
 _SEARCH = "tests/model_selection"
 _SCHEMA = "tests/test_schema.py"
 _SPEAKING = "tests/attacks/test_speaking_cells.py"
+_MEMORY = "tests/attacks/test_old_memory.py"
 _RANGES = "tests/preprocessing/test_scalers.py"
 
 _EDGE = [
@@ -718,6 +719,42 @@ MISTAKES += [
         "X_val, y_val = _repeatable(X_val), _repeatable(y_val)",
         "pass",
         "tests/attacks/test_neighbours.py -k equal_labels",
+    ),
+    (
+        "model_selection/_base.py",
+        "partial(results_table, super()._format_results, *all_of_it)",
+        "partial(super()._format_results, *all_of_it)",
+        _MEMORY,
+    ),
+    (
+        "model_selection/protection/_halving.py",
+        "results_table(super()._format_results, *lists)",
+        "super()._format_results(*lists)",
+        f"{_MEMORY} -k halving",
+    ),
+    (
+        "model_selection/protection/_protection.py",
+        "results_table(dict, param_columns(chosen.candidates))",
+        "dict(param_columns(chosen.candidates))",
+        _MEMORY,
+    ),
+    (
+        "surrogate/_posterior.py",
+        "np.zeros((_INITIAL_CAPACITY, n))",
+        "np.empty((_INITIAL_CAPACITY, n))",
+        f"{_MEMORY} -k modeler",
+    ),
+    (
+        "preprocessing/_one_hot_encoder.py",
+        "if column.dtype.itemsize > array.itemsize:",
+        "if False:",
+        _MEMORY,
+    ),
+    (
+        "_class_labels.py",
+        "if present.dtype == np.longdouble:",
+        "if False:",
+        _MEMORY,
     ),
     (
         "pipeline/_pipeline_guarantee.py",
