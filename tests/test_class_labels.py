@@ -15,6 +15,7 @@ from _support.hostile import TEXT, Hostile, Unseen
 from _support.internals import (
     as_public_targets,
     checked_labels,
+    group_codes,
     label_positions,
     separate_labels,
     settled_public_targets,
@@ -93,6 +94,14 @@ def test_a_missing_label_rounds_no_other(kind):
 def test_long_nullable_labels_are_read_as_they_are(missing):
     labels = checked_labels(pd.Series([*LONG, *missing], dtype="Int64"), np.array(LONG))
     assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, *(-1 for _ in missing)]
+
+
+def test_labels_and_groups_of_arrow_are_those_of_a_list():
+    arrow = pytest.importorskip("pyarrow")
+    for y in (arrow.array([*LONG, None, None]), arrow.chunked_array([LONG, [None, None]])):
+        labels = checked_labels(y, np.array(LONG))
+        assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, -1, -1]
+        assert group_codes(y, 4).tolist() == [0, 1, 2, 3]  # a missing one is a group of its own
 
 
 def test_a_text_among_labels_rounds_no_other():
