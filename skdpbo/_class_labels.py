@@ -111,12 +111,25 @@ def checked_labels(y, classes):
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
         raise ValueError("Complex data not supported: y must be real.")
     _refuse_columns(array.shape)
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(y if classes is None else exact_labels(y), warn=True)
     if classes is None:  # beside given classes a missing label is another one, as in a list
         check_classification_targets(_present(labels))
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise ValueError("Input y contains NaN or infinity.")
     return labels
+
+
+def exact_labels(y):
+    """Protected: return nullable numbers and categories of numbers as objects, others as they are.
+
+    numpy makes floats of them, of integers that are categories where one label is missing: those
+    beyond 2^53 would be others then.
+    """
+    types = declared_types(y)
+    known = all(t is None or isinstance(t, np.dtype) for t in types)
+    if known or not all(kind_of_type(t) == "numbers" for t in types) or not hasattr(y, "astype"):
+        return y
+    return np.asarray(y.astype(object))
 
 
 def _present(labels):
@@ -130,6 +143,7 @@ def _present(labels):
 
 def separate_labels(y):
     """Protected: return the labels of a list, or another sequence, as objects, each by itself."""
+    y = y.to_pylist() if hasattr(y, "to_pylist") else y  # of Arrow, whose cells equal no label
     # For one text numpy would make texts of all labels.
     table, _ = attempt(np.asarray, y, dtype=object)
     # It looks into each of them, and one that raises, or a longer one, changes what it finds.
@@ -174,7 +188,10 @@ def read_labels(y, classes, table, owner):
     """
     labels = checked_labels(y, classes)
     if classes is None:
-        classes = np.unique(_present(labels))
+        present = _present(labels)
+        if present.dtype == np.longdouble:  # of which some bytes are those of other arrays before
+            present = present.astype(np.float64)
+        classes = np.unique(present)
         if len(classes) < 2:
             name = type(owner).__name__
             raise ValueError(f"{name} needs records of at least two classes; got 1 class or none.")

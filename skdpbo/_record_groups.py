@@ -61,6 +61,7 @@ def group_codes(
         In {0, ..., n_groups - 1}, each of them present.
     """
     check_group_labels(groups, n_records, name=name, rows=rows)
+    groups = groups.to_pylist() if hasattr(groups, "to_pylist") else groups  # of Arrow
     labels = getattr(groups, "values", groups)  # of a series
     if type(labels) is np.ndarray and labels.dtype.kind in "biuf":
         first, codes = np.unique(labels, True, True, equal_nan=False)[1:]

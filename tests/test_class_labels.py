@@ -13,7 +13,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from _support.hostile import TEXT, Hostile, Unseen
 from _support.internals import (
+    as_public_targets,
     checked_labels,
+    group_codes,
     label_positions,
     separate_labels,
     settled_public_targets,
@@ -63,6 +65,49 @@ def test_one_label_in_a_list_changes_no_other(sequence, cell):
     with_cell = label_positions(checked_labels(sequence([cell, *LABELS[1:]]), CLASSES), CLASSES)
     assert usual.tolist() == LABELS
     assert with_cell.tolist() == [-1, *LABELS[1:]]
+
+
+LONG = [2**53, 2**53 + 1]  # one float
+IN_FRAMES = {
+    "categories": lambda y: pd.Series(pd.Categorical(y, categories=LONG)),
+    "an index of categories": lambda y: pd.CategoricalIndex(y, categories=LONG),
+    "a frame of categories": lambda y: pd.DataFrame({"y": pd.Categorical(y, categories=LONG)}),
+    "objects": lambda y: pd.Series(y, dtype=object),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.parametrize("kind", IN_FRAMES)
+def test_a_missing_label_rounds_no_other(kind):
+    def positions(cell):
+        y = IN_FRAMES[kind]([*LONG, *LONG, cell])
+        known = label_positions(checked_labels(y, np.array(LONG)), np.array(LONG))
+        # Of the rows that are scored in a search, and of those that train its private models.
+        scored = np.ravel(as_public_targets(y, np.array(LONG))).tolist()
+        trained = np.ravel(settled_targets(y, True)).tolist()
+        return known.tolist()[:4], scored[:4], trained[:4]
+
+    assert positions(LONG[0]) == positions(None) == ([0, 1, 0, 1], LONG * 2, LONG * 2)
+
+
+@pytest.mark.parametrize("missing", [[], [None]])
+def test_long_nullable_labels_are_read_as_they_are(missing):
+    labels = checked_labels(pd.Series([*LONG, *missing], dtype="Int64"), np.array(LONG))
+    assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, *(-1 for _ in missing)]
+
+
+def test_labels_and_groups_of_arrow_are_those_of_a_list():
+    arrow = pytest.importorskip("pyarrow")
+    for y in (arrow.array([*LONG, None, None]), arrow.chunked_array([LONG, [None, None]])):
+        labels = checked_labels(y, np.array(LONG))
+        assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, -1, -1]
+        assert group_codes(y, 4).tolist() == [0, 1, 2, 3]  # a missing one is a group of its own
+
+
+def test_a_text_among_labels_rounds_no_other():
+    for label in (LONG[0], "a text"):
+        y = settled_targets(np.array([*LONG, label], dtype=object), True)
+        assert y[:2].tolist() == LONG
 
 
 @pytest.mark.quick_cases(1)

@@ -31,7 +31,12 @@ from sklearn.frozen import FrozenEstimator
 from skdpbo._parameters import warn_if_seeded
 from skdpbo.model_selection._frozen_parameters import FrozenParameters, changed
 from skdpbo.model_selection._private_choice import REPLACE_ONE
-from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, readable_errors
+from skdpbo.model_selection._sklearn import (
+    BaseSearchCV,
+    Interval,
+    readable_errors,
+    results_table,
+)
 from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._checks import check_count, check_flag
@@ -312,6 +317,6 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         all_of_it = (candidate_params, n_splits, out, more_results)
         # Not made yet: between the rounds of a search the table is not needed.
-        make_table = partial(super()._format_results, *all_of_it)
+        make_table = partial(results_table, super()._format_results, *all_of_it)
         running = running_fit(self)
         return make_table() if running is None else running.format_results(*all_of_it, make_table)

@@ -40,6 +40,7 @@ __all__ = [
     "param_columns",
     "puts_out_frames",
     "readable_errors",
+    "results_table",
     "split_for_estimator",
     "take_method_params",
     "take_rows",
@@ -55,6 +56,19 @@ def take_rows(rows, positions):
     if type(rows) is type(positions) is np.ndarray:
         return rows[positions]
     return _safe_indexing(rows, positions)
+
+
+def results_table(make, *lists):
+    """Return the columns that scikit-learn makes of results, with zeros where it sets nothing.
+
+    What a mask hides in the column of a parameter is memory that has held other arrays, such as
+    losses of protected records, and pickles show it.
+    """
+    table = make(*lists)
+    for column in table.values():
+        if isinstance(column, np.ma.MaskedArray) and not column.dtype.hasobject:
+            column.data[np.ma.getmaskarray(column)] = np.zeros((), column.dtype)
+    return table
 
 
 def is_estimator(value):

@@ -22,6 +22,7 @@ from skdpbo.model_selection.private_training._estimators import (
 )
 from skdpbo.model_selection.private_training._statements import stated_guarantee
 from skdpbo.privacy import compose
+from skdpbo.privacy._guarantee import GROUP_RELATIONS
 
 # Steps that may hand on Python objects; others put out numbers.
 _HAND_ON = FrozenEstimator, FunctionTransformer, SimpleImputer
@@ -42,17 +43,18 @@ def pipeline_guarantee(estimator, n_samples=None):
     Returns
     -------
     PrivacyGuarantee
-        Of all private steps together, each run on the same records. Void, with the step's name, if
-        another step learns from the records: its fitted attributes show them, and the steps after
-        it get rows that were computed from other records. Conditional, with the step's name, where
-        a step is not verified to transform each row from that row alone: a function of one's own,
-        or a frame (``set_output``) of what a step hands on, as "passthrough" does. No row is seen
-        here, and pandas types columns of Python objects by all of them.
+        Of all private steps together, each run on the same records; for groups of records where the
+        steps were fitted with groups. Void, with the step's name, if another step learns from the
+        records: its fitted attributes show them, and the steps after it get rows that were computed
+        from other records. Conditional, with the step's name, where a step is not verified to
+        transform each row from that row alone: a function of one's own, or a frame (``set_output``)
+        of what a step hands on, as "passthrough" does. No row is seen here, and pandas types
+        columns of Python objects by all of them.
 
     Raises
     ------
     ValueError
-        If no step is private.
+        If no step is private, or some were fitted with groups and others without.
 
     See Also
     --------
@@ -78,7 +80,7 @@ def pipeline_guarantee(estimator, n_samples=None):
             "Pipeline, ColumnTransformer, FeatureUnion and TransformedTargetRegressor; what others "
             "fit several times, such as MultiOutputRegressor, skdpbo.privacy.compose adds up."
         )
-    composed = compose(*(stated_guarantee(step, n_samples) for step in private))
+    composed = compose(*_stated(private, n_samples))
     # What a private model does inside, its own statement covers; none reads what it predicts.
     seen = {id(step) for step in private if not hasattr(step, "transform")}
     if names := [name for name, _ in unverified_parts(estimator, seen=seen)] + framed:
@@ -88,6 +90,18 @@ def pipeline_guarantee(estimator, n_samples=None):
     for reason in reversed(reasons):
         composed = composed.voided(reason)
     return composed
+
+
+def _stated(private, n_samples):
+    """Return the statements of all steps, for groups where they were fitted with groups."""
+    known = [getattr(getattr(step, "privacy_", None), "neighbours", None) for step in private]
+    grouped = [neighbours in GROUP_RELATIONS.values() for neighbours in known]
+    stated = [stated_guarantee(step, n_samples) for step in private]
+    for k, step in enumerate(private):
+        # What reads no value is the same for groups; others do not protect them, and do not mix.
+        if grouped[k] or (any(grouped) and stated[k].epsilon == 0):
+            stated[k] = stated_guarantee(step, n_samples, groups=True)
+    return stated
 
 
 def _collect(estimator, prefix, private, reasons, framed):

@@ -89,20 +89,7 @@ class DPMinMaxScaler(PrivateScaler):
         """Whether bounds are given, so that `fit` reads no value and costs nothing."""
         return self.X_bounds is not None
 
-    def transform(self, X):
-        """Transform rows with the released values; a row depends on itself alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows. The result is as protected as they are.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            Float32 for rows of float32, else float64.
-        """
-        scaled = super().transform(X)
+    def _within(self, scaled):
         return np.clip(scaled, 0.0, 1.0, out=scaled) if self.clip else scaled
 
     def _check_public(self, table, counted=True):

@@ -338,8 +338,11 @@ def _as_given(keys, column):
     """Return the values of keys in the type of a column of numbers, as objects in any other."""
     # As in frames: whether records hold None or NaN is protected.
     values = [np.nan if value is None else value for _, value in keys]
+    # Longer than a double: some bytes of such numbers are those of other arrays before, in pickles.
     if column.dtype.kind in "biuf":
         array = np.array(values, dtype=np.float64)
+        if column.dtype.itemsize > array.itemsize:
+            return array
         typed = array.astype(column.dtype)
         # A number that the type does not have, such as 0.5 of integers, or NaN, is shown as it is.
         return typed if np.array_equal(typed, array) else array

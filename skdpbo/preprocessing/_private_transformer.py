@@ -97,13 +97,13 @@ class PrivateScaler(PrivateTransformer):
         """
         check_is_fitted(self)
         offset, divisor = self._shift()
-        X = self._rows(X, copy=True, **self._finiteness())  # as they are changed in place below
+        X = self._rows(X, **self._finiteness())
+        scaled, largest = np.empty_like(X), np.finfo(X.dtype).max
         with np.errstate(all="ignore"):
-            largest = np.finfo(X.dtype).max
             # One record that overflowed would end the fit of a step after this one.
-            for change, part in ((np.subtract, offset), (np.divide, divisor)):
-                np.clip(change(X, part, out=X), -largest, largest, out=X)
-        return X
+            for change, values, part in ((np.subtract, X, offset), (np.divide, scaled, divisor)):
+                np.clip(change(values, part, out=scaled), -largest, largest, out=scaled)
+        return self._within(scaled)
 
     def inverse_transform(self, X):
         """Return rows to the units of the columns.
@@ -119,11 +119,16 @@ class PrivateScaler(PrivateTransformer):
             Float32 for rows of float32, else float64.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=_FLOATS, copy=True, **self._finiteness())
+        X = check_array(X, dtype=_FLOATS, **self._finiteness())
         offset, divisor = self._shift()
-        X *= divisor
-        X += offset
-        return X
+        # Not in place of a copy: of a frame in which a value is missing it may be read-only.
+        rows = np.multiply(X, divisor, out=np.empty_like(X))
+        rows += offset
+        return rows
+
+    def _within(self, scaled):
+        """Return scaled rows, which may be changed, within the ends that a class has."""
+        return scaled
 
     def _finiteness(self):
         return {"ensure_all_finite": "allow-nan" if "allow_nan" in self._takes else True}

@@ -100,7 +100,8 @@ class CandidatePosterior:
             raise ValueError("prior_mean must be finite.")
         self._floor = RELATIVE_NOISE_FLOOR * float(self._prior_variance.max())
         self._T = 0
-        self._V: FloatArray = np.empty((_INITIAL_CAPACITY, n))
+        # Not empty: pickles would show what was in this memory before.
+        self._V: FloatArray = np.zeros((_INITIAL_CAPACITY, n))
         self._observed: list[int] = []
         self._values: list[float] = []
         self.mean = _frozen(self._prior_mean)
@@ -217,7 +218,7 @@ class CandidatePosterior:
         end = self._T + len(i)
         if end > len(self._V):
             # Doubled: T appends copy O(T n) numbers altogether.
-            grown = np.empty((max(end, 2 * len(self._V)), self.n_candidates))
+            grown = np.zeros((max(end, 2 * len(self._V)), self.n_candidates))
             grown[: self._T] = self._V[: self._T]
             self._V = grown
         self._V[self._T : end] = rows

@@ -168,6 +168,7 @@ HOMES = {
     "model_selection.protection._score_share": "warn_if_trial_is_noisy",
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
     "model_selection.rows._object_table": "as_objects list_width",
+    "model_selection.rows._public_types": "as_public_targets",
     "model_selection.rows._settled_types": (
         "from_public_values settled_public_rows settled_public_targets settled_rows "
         "settled_targets without_long_integers"

@@ -3,6 +3,7 @@
 _SEARCH = "tests/model_selection"
 _SCHEMA = "tests/test_schema.py"
 _SPEAKING = "tests/attacks/test_speaking_cells.py"
+_MEMORY = "tests/attacks/test_old_memory.py"
 _RANGES = "tests/preprocessing/test_scalers.py"
 
 _EDGE = [
@@ -158,8 +159,20 @@ _EDGE = [
         f"{_SEARCH}/rows/test_protected.py -k floats",
     ),
     (
+        "rows/_public_types.py",
+        "else exact_labels(y_val)",
+        "else y_val",
+        "tests/test_class_labels.py -k rounds_no_other",
+    ),
+    (
+        "rows/_object_table.py",
+        "(_whole, NO_LABEL) if labels else (float, np.nan)",
+        "(float, np.nan)",
+        "tests/test_class_labels.py -k rounds_no_other",
+    ),
+    (
         "rows/_settled_types.py",
-        "as_plain_numbers(y)",
+        "as_plain_numbers(y, labels)",
         "y",
         f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
     ),
@@ -529,6 +542,12 @@ MISTAKES = [(f"model_selection/{path}", *rest) for path, *rest in _EDGE]
 MISTAKES += [
     (
         "_class_labels.py",
+        "y if classes is None else exact_labels(y)",
+        "y",
+        "tests/test_class_labels.py -k rounds_no_other",
+    ),
+    (
+        "_class_labels.py",
         "attempt(table.get, label, -1)[0]",
         "table.get(label, -1)",
         "tests/test_class_labels.py",
@@ -702,6 +721,48 @@ MISTAKES += [
         "tests/attacks/test_neighbours.py -k equal_labels",
     ),
     (
+        "model_selection/_base.py",
+        "partial(results_table, super()._format_results, *all_of_it)",
+        "partial(super()._format_results, *all_of_it)",
+        _MEMORY,
+    ),
+    (
+        "model_selection/protection/_halving.py",
+        "results_table(super()._format_results, *lists)",
+        "super()._format_results(*lists)",
+        f"{_MEMORY} -k halving",
+    ),
+    (
+        "model_selection/protection/_protection.py",
+        "results_table(dict, param_columns(chosen.candidates))",
+        "dict(param_columns(chosen.candidates))",
+        _MEMORY,
+    ),
+    (
+        "surrogate/_posterior.py",
+        "np.zeros((_INITIAL_CAPACITY, n))",
+        "np.empty((_INITIAL_CAPACITY, n))",
+        f"{_MEMORY} -k modeler",
+    ),
+    (
+        "preprocessing/_one_hot_encoder.py",
+        "if column.dtype.itemsize > array.itemsize:",
+        "if False:",
+        _MEMORY,
+    ),
+    (
+        "_class_labels.py",
+        "if present.dtype == np.longdouble:",
+        "if False:",
+        _MEMORY,
+    ),
+    (
+        "pipeline/_pipeline_guarantee.py",
+        "compose(*_stated(private, n_samples))",
+        "compose(*(stated_guarantee(step, n_samples) for step in private))",
+        "tests/pipeline/test_pipeline_guarantee.py -k with_groups",
+    ),
+    (
         "pipeline/_pipeline_guarantee.py",
         ' or "passthrough" in words)',
         ")",
@@ -718,6 +779,18 @@ MISTAKES += [
         "read(columns_of, lazy(X), self)",
         "columns_of(X, self)",
         "tests/attacks/test_speaking_cells.py -k encoder",
+    ),
+    (
+        "preprocessing/_private_transformer.py",
+        "np.empty_like(X), np.finfo",
+        "X, np.finfo",
+        f"{_RANGES} -k missing_value_of_a_frame",
+    ),
+    (
+        "preprocessing/_private_transformer.py",
+        "out=np.empty_like(X))",
+        "out=X)",
+        f"{_RANGES} -k missing_value_of_a_frame",
     ),
     (
         "preprocessing/_private_transformer.py",

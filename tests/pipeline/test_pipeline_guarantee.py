@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -52,6 +53,29 @@ def test_what_is_public_of_all_steps_is_stated_once():
         assert sentence.count(text) == 1
     steps[-1].set_params(classes=[0, 1])
     assert "labels" not in str(pipeline_guarantee(make_pipeline(*steps)))
+
+
+class TestGroups:
+    """A record that is in another group changes two groups: for it nothing is stated."""
+
+    def fitted(self, *, scaler, model):
+        X = np.linspace(0, 1, 60).reshape(30, 2)
+        first = DPMinMaxScaler(X_bounds=(0, 1)).set_fit_request(groups=False)
+        second = DPStandardScaler(X_bounds=(0, 1)).set_fit_request(groups=scaler)
+        last = DPRidge(X_bounds=(-1, 1), y_bounds=(0, 1)).set_fit_request(groups=model)
+        return make_pipeline(first, second, last).fit(X, X[:, 0], groups=[*range(15)] * 2)
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.WideBoundsWarning")
+    def test_steps_that_were_fitted_with_groups_protect_them(self):
+        with config_context(enable_metadata_routing=True):
+            pipeline = self.fitted(scaler=True, model=True)
+            with pytest.raises(ValueError, match="different neighbours"):
+                pipeline_guarantee(self.fitted(scaler=True, model=False))
+        steps = [pipeline[1].privacy_, pipeline[2].privacy_]
+        total, known = pipeline_guarantee(pipeline), compose(*steps)
+        assert total.neighbours == "one group replaced"
+        assert (total.epsilon, total.mu) == (known.epsilon, known.mu)
+        assert {*known.assumptions} <= {*total.assumptions}
 
 
 @pytest.mark.parametrize(

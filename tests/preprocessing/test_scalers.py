@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -318,3 +319,22 @@ def test_float32_is_kept_as_in_scikit_learn(name):
         assert np.isfinite(wide.transform(X)).all()
     else:
         assert scaler.inverse_transform(single).dtype == np.float32
+
+
+@pytest.mark.parametrize("missing", [0.5, None])
+def test_one_missing_value_of_a_frame_ends_no_transform(missing):
+    # scikit-learn returns a view of such a column that cannot be written to.
+    X = pd.DataFrame({"a": pd.Series([0.25, 0.75, missing], dtype="Float64")})
+    scaler = DPMinMaxScaler(X_bounds=(0, 1)).fit(X)
+    for scaled in (scaler.transform(X), scaler.inverse_transform(X)):
+        np.testing.assert_array_equal(scaled[:, 0], [0.25, 0.75, missing or np.nan])
+
+
+@pytest.mark.parametrize("cls", [DPStandardScaler, DPMinMaxScaler, DPSimpleImputer])
+def test_frames_as_output_and_rows_that_stay_as_they_are(cls):
+    X = RNG.normal(size=(50, 2))
+    scaler, before = fitted(cls(X_bounds=(-1, 2)), X), X.copy()
+    plain = scaler.transform(X)
+    frame = scaler.set_output(transform="pandas").transform(X)
+    np.testing.assert_array_equal(frame.to_numpy(), plain)
+    np.testing.assert_array_equal(X, before)

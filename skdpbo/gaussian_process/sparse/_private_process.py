@@ -206,13 +206,14 @@ class PrivateProcess(GaussianEstimator):
         parts, unseen = [budgets.bounds], []
         if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
             parts = split_budget(budgets.bounds, y.shape[1] / (X.shape[1] + y.shape[1]))
+        found = {}  # not from the attributes: a fit in another thread may set them
         # Without a budget there is no name for the one part.
         for name, part in zip(names, parts, strict=False):
-            bounds, found = released_ranges(tables[name], part, source, name[0])
-            setattr(self, f"{name}_", bounds)
-            if not found.all():
+            found[name], shown = released_ranges(tables[name], part, source, name[0])
+            setattr(self, f"{name}_", found[name])
+            if not shown.all():
                 unseen.append(name)
-        return {name: getattr(self, f"{name}_") for name in names}, unseen
+        return found, unseen
 
     def _inducing_points(self, n_features, found, of_public=None):
         box = None

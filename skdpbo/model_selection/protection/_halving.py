@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 from skdpbo._parameters import warn_caller
-from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows, task
+from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows, results_table, task
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 
 _FACTOR = 3  # scikit-learn's default: a third of the candidates go on, with three times the rows
@@ -41,7 +41,7 @@ class _Halving(HalvingGridSearchCV):
     def _format_results(self, *lists):
         if self._known is not None and self._known.takes(*lists):
             return self._known.results
-        return super()._format_results(*lists)
+        return results_table(super()._format_results, *lists)
 
 
 def halve(searcher, candidates, public, scorer):

@@ -20,6 +20,7 @@ from skdpbo.model_selection._sklearn import (
     final_step,
     n_rows,
     param_columns,
+    results_table,
     take_method_params,
     with_params,
 )
@@ -117,7 +118,7 @@ class Protection(NotPickled):
 
     def fitted_attributes(self, chosen):
         """Return the fitted attributes but those of the winner, by name; post-processing."""
-        columns = dict(param_columns(chosen.candidates))
+        columns = results_table(dict, param_columns(chosen.candidates))
         table = {**columns, "params": chosen.candidates, **chosen.columns}
         own = {"cv_results_": table, "multimetric_": False, "scorer_": self.scorer}
         return own | chosen.attributes

@@ -5,11 +5,13 @@ Sparse rows get one form, which no record decides. Used after the charge alone: 
 
 import sys
 from collections import Counter
+from functools import partial
 from numbers import Complex, Real
 
 import numpy as np
 
 from skdpbo._attempt import attempt, is_known
+from skdpbo._class_labels import NO_LABEL, exact_labels
 from skdpbo._schema import declared_types, kind_of_type
 
 
@@ -144,21 +146,35 @@ def like(y, values):
     return type(y)(values, index=y.index, **names)
 
 
-def as_plain_numbers(y):
-    """Return numbers and truth values as floats, also among missing ones: these make objects."""
-    y = in_native_order(y)
-    kinds = set(map(str, declared_types(y)))
-    if kinds == {"bool"}:
+def as_plain_numbers(y, labels=False):
+    """Return numbers, truth values and categories of such as floats, also among missing ones.
+
+    As `labels` as integers, each by itself: through floats those beyond 2^53 would be others where
+    no text is among them.
+    """
+    y, types = in_native_order(y), declared_types(y)
+    if set(map(str, types)) == {"bool"}:
         return like(y, np.asarray(y, dtype=np.float64))
-    if not kinds <= {"bool", "object"}:
+    others = (t for t in types if str(t) not in ("bool", "object"))
+    if not all(hasattr(t, "categories") and kind_of_type(t) == "numbers" for t in others):
         return y
-    cells = np.asarray(y, dtype=object)
+    cells = np.asarray(exact_labels(y), dtype=object)
     numeric = [bool(attempt(isinstance, cell, Real | np.bool_)[0]) for cell in cells.flat]
     others = (cell for cell, number in zip(cells.flat, numeric, strict=True) if not number)
     if not any(numeric) or any(map(is_known, others)):
         return y
-    values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
-    return like(y, np.array(values, dtype=np.float64).reshape(cells.shape))
+    read, missing = (_whole, NO_LABEL) if labels else (float, np.nan)  # also None
+    found = map(partial(attempt, read), cells.flat)
+    values = [missing if error else value for value, error in found]
+    return like(y, np.array(values, dtype=type(missing)).reshape(cells.shape))
+
+
+def _whole(cell):
+    """Return a number as an integer of 64 bits; an error where it is none."""
+    number = int(cell)
+    if number != cell or abs(number) > np.iinfo(np.int64).max:
+        raise ValueError
+    return number
 
 
 def of_one_kind(y):

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpbo._attempt import attempt, real_if_exact
+from skdpbo._class_labels import exact_labels
 from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import (
@@ -112,7 +113,8 @@ def as_public_targets(y_val, y_public):
         return y_val
     if not hasattr(y_val, "shape"):
         return [_target(record, kind) for record in y_val]
-    cells = y_val.toarray() if sparse.issparse(y_val) else np.asarray(y_val, dtype=object)
+    exact = y_val.toarray() if sparse.issparse(y_val) else exact_labels(y_val)
+    cells = np.asarray(exact, dtype=object)
     values = np.empty(cells.size, dtype=float if kind == "f" else object)  # integers beside NaN
     read = [_target(cell, kind) for cell in cells.flat]
     values[:] = [np.nan if isinstance(value, list) else value for value in read]

@@ -129,7 +129,7 @@ def settled_targets(y, labels):
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_targets(y.data, labels))
-    y = as_plain_numbers(y)
+    y = as_plain_numbers(y, labels)
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
     dtypes = declared_types(y)
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)

@@ -59,6 +59,20 @@ def test_raw_units_with_released_bounds():
     assert "ranges from noisy histograms" in gp.privacy_guarantee().mechanism
 
 
+def test_a_fit_in_another_thread_does_not_end_a_fit_that_has_paid(monkeypatch):
+    gp = DPSparseGPRegressor(random_state=0, **BOTH)
+    released = original("sparse process: released_ranges")
+
+    def meanwhile(table, mu, source, name):
+        vars(gp).pop("X_bounds_", None)  # as a fit does that begins
+        return released(table, mu, source, name)
+
+    put(monkeypatch, "sparse process: released_ranges", meanwhile)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        assert gp.fit(X, Y).inducing_points_.max() == 128
+
+
 def test_bounds_that_are_not_given_are_released():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
