@@ -209,6 +209,7 @@ class WhitenedMethod(GramMethod):
     def _models(self, moments, **kernel):
         """Return the model of each target under a kernel."""
         common = {"sb": moments.sb, "n_records": self.statistics.n_records, **kernel}
+        common["eigen"] = moments.eigen
         return [
             MomentModel(moments.B, moments.A[:, j], moments.yy[j, j], sa=sa, syy=syy, **common)
             for j, (sa, syy) in enumerate(zip(moments.sa, moments.syy, strict=True))
