@@ -11,7 +11,8 @@ from skdpbo._schema import is_dask
 
 _MISSING = ("missing", None)
 # Of these exact types equal values have equal keys, and comparing them runs no code of the user's.
-_PLAIN = frozenset({str, bool, int, float, type(None)})
+# By identity: the class of a class may compare and hash as it likes.
+_PLAIN = frozenset(map(id, (str, bool, int, float, type(None))))
 
 
 def columns_of(X, estimator):
@@ -95,13 +96,20 @@ def category_counts(column):
         values, sizes = np.unique(_as_floats(column), return_counts=True)
         keys = map(_number_key, values.tolist())
         return Counter(dict(zip(keys, sizes.tolist(), strict=True)))
-    cells, counts = column.tolist(), Counter()
-    plain = Counter(cell for cell in cells if type(cell) in _PLAIN)  # a key for each distinct one
-    for value, size in plain.items():
+    plain, others = _by_type(column.tolist())
+    counts = Counter(map(category_key, others))
+    for value, size in Counter(plain).items():  # a key for each distinct one
         counts[category_key(value)] += size
-    counts.update(category_key(cell) for cell in cells if type(cell) not in _PLAIN)
     counts.pop(None, None)  # of no known type: such a value could not be named
     return counts
+
+
+def _by_type(cells):
+    """Protected: return the cells of plain types, and the others."""
+    if _PLAIN.issuperset(map(id, map(type, cells))):  # mostly
+        return cells, []
+    plain = [cell for cell in cells if id(type(cell)) in _PLAIN]
+    return plain, [cell for cell in cells if id(type(cell)) not in _PLAIN]
 
 
 def _as_floats(column):
@@ -119,10 +127,12 @@ def key_positions(column, keys):
         found = [table.get(_number_key(value), none) for value in values.tolist()]
         return np.array(found, dtype=np.intp)[inverse]
     cells = column.tolist()
-    plain = {cell for cell in cells if type(cell) in _PLAIN}
-    known = {cell: table.get(category_key(cell), none) for cell in plain}
+    plain, others = _by_type(cells)
+    known = {cell: table.get(category_key(cell), none) for cell in set(plain)}
+    if not others:
+        return np.fromiter(map(known.get, cells), dtype=np.intp, count=len(cells))
     found = [
-        known[cell] if type(cell) in _PLAIN else table.get(category_key(cell), none)
+        known[cell] if id(type(cell)) in _PLAIN else table.get(category_key(cell), none)
         for cell in cells
     ]
     return np.array(found, dtype=np.intp)
