@@ -47,7 +47,9 @@ def warn_of_units(kernels, Z, points, half_width=None):
     for kernel in kernels:
         jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
         K, K_ZZ = kernel(Z, points), kernel(Z) + jitter
-        if not np.linalg.eigvalsh(K_ZZ)[0] > 0:  # at points of a released box
+        try:
+            np.linalg.cholesky(K_ZZ)
+        except np.linalg.LinAlgError:  # in a released box; in a given one it is refused
             warn_caller(
                 f"{kernel} is not positive semi-definite at the inducing points, as where a period "
                 "is far shorter than rounding in their box lets it be: hardly any record counts. "
