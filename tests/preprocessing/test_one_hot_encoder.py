@@ -275,6 +275,9 @@ def test_values_of_other_types_are_not_counted():
     column[:] = odd
     assert category_counts(column) == {}
     assert key_positions(column, [("number", 1.0)]).tolist() == [1] * len(odd)
+    among_numbers = np.array([1, posing], dtype=object)
+    assert category_counts(among_numbers) == {("number", 1.0): 1}
+    assert key_positions(among_numbers, [("number", 1.0)]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
