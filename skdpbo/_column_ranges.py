@@ -15,6 +15,7 @@ from skdpbo.mechanisms import split_budget
 _LOWEST, _HIGHEST = -20, 40  # exponents of the bins
 _POWERS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
 _EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # of the bins of a column
+LARGEST_END = float(_POWERS[-1])  # of a released range, in size
 _FALSE_BINS = 1e-3  # expected number of empty bins that are taken for full ones
 _SHARE_OF_PARTS = 0.3  # of mu^2, in halves for two releases, each of parts of the range before it
 _N_PARTS = 32

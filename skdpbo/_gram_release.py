@@ -14,6 +14,7 @@ Released is :math:`M = \sum w w' + E`, E with standard deviation
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -119,6 +120,11 @@ class NoisyMoments:
     sb: float
     sa: np.ndarray
     syy: np.ndarray
+
+    @cached_property
+    def eigen(self):
+        """Eigenvalues and eigenvectors of B."""
+        return np.linalg.eigh(self.B)
 
 
 class GramMethod:

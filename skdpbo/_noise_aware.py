@@ -12,8 +12,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cholesky
 from scipy.special import log_ndtr
+
+from skdpbo.surrogate._linalg import cholesky_inverse
 
 _N_ITERATIONS = 8
 _N_VARIANCE_ITERATIONS = 30
@@ -75,13 +77,29 @@ class MomentModel:
         T. None is the identity.
     map_error : float, default=0.0
         Variance that the error of T adds to the noise of an observation, in units of sf2.
+    eigen : tuple, default=None
+        Eigenvalues and eigenvectors of B, where several models have the same.
     """
 
     def __init__(
-        self, B, A, yy, *, sb, sa, syy, n_records, signal_variance, features=None, map_error=0.0
+        self,
+        B,
+        A,
+        yy,
+        *,
+        sb,
+        sa,
+        syy,
+        n_records,
+        signal_variance,
+        features=None,
+        map_error=0.0,
+        eigen=None,
     ):
-        values, vectors = np.linalg.eigh(B)
-        self.b = np.maximum(values, 0.0)  # rounding
+        values, vectors = np.linalg.eigh(B) if eigen is None else eigen
+        # The rest is rounding. Of many features few directions are seen: the last of b.
+        seen = values > len(values) * np.finfo(float).eps * values[-1]
+        self.b, self.seen = np.where(seen, values, 0.0), slice(len(values) - seen.sum(), None)
         self.a = vectors.T @ A
         self.T = vectors if features is None else features @ vectors
         self.H = None if features is None else self.T.T @ self.T  # None: the identity
@@ -110,12 +128,13 @@ class MomentModel:
         """Return the posterior of v that knows the privacy noise, a :class:`WeightPosterior`."""
         noise_variance = noise_variance + self.sf2 * self.map_error
         _, _, tau2 = self._solved(*self._decomposed(noise_variance))
-        TB = self.T * self.b
-        C = 1.0 / (noise_variance * self.b + tau2)
+        b, a = self.b[self.seen], self.a[self.seen]
+        TB = self.T[:, self.seen] * b
+        C = 1.0 / (noise_variance * b + tau2)
         # P = (I / sf2 + T B C B T')^-1 and v = P T B C A'
         precision = np.eye(len(TB)) / self.sf2 + (TB * C) @ TB.T
-        P = cho_solve(_factor(precision), np.eye(len(TB)))
-        return WeightPosterior(P @ (TB @ (C * self.a)), (P + P.T) / 2, float(tau2))
+        P = cholesky_inverse(_factor(precision))
+        return WeightPosterior(P @ (TB @ (C * a)), P, float(tau2))
 
     def dispersion(self, noise_variance):
         """Return the mean square of A' in units of its standard deviations, at least 1.
@@ -178,9 +197,11 @@ class MomentModel:
         if self.H is None:
             # In the eigenbasis of B nothing is left to decompose.
             return b * (self.sf2 * b + noise_variance), np.eye(len(b)), np.diag(self.sf2 * b)
-        HB = self.sf2 * self.H * b
-        e, W = np.linalg.eigh(b[:, None] * HB + np.diag(noise_variance * b))
-        return np.maximum(e, 0.0), W, HB @ W
+        s, e, W, Q = self.seen, np.zeros(len(b)), np.eye(len(b)), np.zeros((len(b), len(b)))
+        HB = self.sf2 * self.H[:, s] * b[s]
+        values, W[s, s] = np.linalg.eigh(b[s, None] * HB[s] + np.diag(noise_variance * b[s]))
+        e[s], Q[:, s] = np.maximum(values, 0.0), HB @ W[s, s]
+        return e, W, Q
 
 
 def _power_of_two(matrix):
@@ -189,11 +210,11 @@ def _power_of_two(matrix):
 
 
 def _factor(matrix):
-    """Return the Cholesky factor; the diagonal is raised where rounding spoilt the matrix."""
+    """Return the lower factor; the diagonal is raised where rounding spoilt the matrix."""
     raised = np.trace(matrix) * 2.0**-52
     while True:
         try:
-            return cho_factor(matrix, lower=True)
+            return cholesky(matrix, lower=True)
         except np.linalg.LinAlgError:
             matrix = matrix + raised * np.eye(len(matrix))
             raised *= 8

@@ -86,7 +86,7 @@ class IsolatedKernel:
         return K
 
 
-def refuse_unfit_kernel(kernel, Z, points):
+def refuse_unfit_kernel(kernel, Z, points, *, released=False):
     """Raise where a kernel cannot do public points, or, if foreign, looks at several at once.
 
     Parameters
@@ -96,15 +96,18 @@ def refuse_unfit_kernel(kernel, Z, points):
         Inducing points.
     points : ndarray of shape (n, p)
         Public.
+    released : bool, default=False
+        Whether Z is that of the widest box which may be released.
     """
     values = IsolatedKernel(kernel, Z)._values
     # What overflows far outside of the box is refused below, by name.
     with np.errstate(all="ignore"):
         together = values(points)
     if not np.isfinite(together).all():
+        box = "widest box that may be released: give X_bounds" if released else "inducing points"
         raise ValueError(
             f"kernel must be finite on all points: {type(kernel).__name__} is not finite in the "
-            "box of the inducing points, or around it."
+            f"box of the {box}, or around it."
         )
     if foreign_kernels(kernel) and differs_alone(values, points, together, rtol=1e-6, atol=1e-9):
         raise ValueError(

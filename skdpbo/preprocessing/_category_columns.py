@@ -10,6 +10,9 @@ from skdpbo._attempt import attempt
 from skdpbo._schema import is_dask
 
 _MISSING = ("missing", None)
+# Of these exact types equal values have equal keys, and comparing them runs no code of the user's.
+# By identity: the class of a class may compare and hash as it likes.
+_PLAIN = frozenset(map(id, (str, bool, int, float, type(None))))
 
 
 def columns_of(X, estimator):
@@ -78,6 +81,10 @@ def category_key(value):
         number = float(value) + 0.0  # -0.0 is 0.0
     except OverflowError:  # an error could reveal the record
         return None
+    return _number_key(number)
+
+
+def _number_key(number):
     return _MISSING if math.isnan(number) else ("number", number)
 
 
@@ -85,18 +92,30 @@ def category_counts(column):
     """Protected: number of records of each key that occurs."""
     column = np.asarray(column)
     if column.dtype.kind in "biuf":
-        values, sizes = np.unique(column, return_counts=True, equal_nan=False)
-        counts = Counter()
-        for value, size in zip(values.tolist(), sizes.tolist(), strict=True):
-            # Several values may have one key: NaNs, and integers that are the same float.
-            counts[category_key(value)] += size
-    else:
-        cells = column.tolist()
-        texts = Counter(cell for cell in cells if type(cell) is str)  # a key for each distinct one
-        counts = Counter(category_key(cell) for cell in cells if type(cell) is not str)
-        counts.update({category_key(text): size for text, size in texts.items()})
+        # Several values may have one key: NaNs, and integers that are the same float.
+        values, sizes = np.unique(_as_floats(column), return_counts=True)
+        keys = map(_number_key, values.tolist())
+        return Counter(dict(zip(keys, sizes.tolist(), strict=True)))
+    plain, others = _by_type(column.tolist())
+    counts = Counter(map(category_key, others))
+    for value, size in Counter(plain).items():  # a key for each distinct one
+        counts[category_key(value)] += size
     counts.pop(None, None)  # of no known type: such a value could not be named
     return counts
+
+
+def _by_type(cells):
+    """Protected: return the cells of plain types, and the others."""
+    if _PLAIN.issuperset(map(id, map(type, cells))):  # mostly
+        return cells, []
+    plain = [cell for cell in cells if id(type(cell)) in _PLAIN]
+    return plain, [cell for cell in cells if id(type(cell)) not in _PLAIN]
+
+
+def _as_floats(column):
+    """Protected: return a column of numbers in double precision, without -0.0."""
+    with np.errstate(all="ignore"):  # a warning would depend on the values
+        return column.astype(np.float64) + 0.0
 
 
 def key_positions(column, keys):
@@ -104,13 +123,17 @@ def key_positions(column, keys):
     column, none = np.asarray(column), len(keys)
     table = {key: k for k, key in enumerate(keys)}
     if column.dtype.kind in "biuf":  # each distinct number is read once
-        values, inverse = np.unique(column, return_inverse=True)
-        found = [table.get(category_key(value), none) for value in values.tolist()]
+        values, inverse = np.unique(_as_floats(column), return_inverse=True)
+        found = [table.get(_number_key(value), none) for value in values.tolist()]
         return np.array(found, dtype=np.intp)[inverse]
-    texts = {value: k for (kind, value), k in table.items() if kind == "str"}
+    cells = column.tolist()
+    plain, others = _by_type(cells)
+    known = {cell: table.get(category_key(cell), none) for cell in set(plain)}
+    if not others:
+        return np.fromiter(map(known.get, cells), dtype=np.intp, count=len(cells))
     found = [
-        texts.get(cell, none) if type(cell) is str else table.get(category_key(cell), none)
-        for cell in column.tolist()
+        known[cell] if id(type(cell)) in _PLAIN else table.get(category_key(cell), none)
+        for cell in cells
     ]
     return np.array(found, dtype=np.intp)
 

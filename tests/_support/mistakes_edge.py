@@ -820,6 +820,42 @@ MISTAKES += [
         _RANGES,
     ),
     (
+        "gaussian_process/sparse/_denoising.py",
+        "designs = [design for design in designs if seen[design].any()]",
+        "designs = [*designs]",
+        "tests/gaussian_process/sparse/test_denoising.py -k start_nowhere",
+    ),
+    (
+        "gaussian_process/sparse/_private_process.py",
+        "boxes.append(Z / DEFAULT_BOUNDS[1] * LARGEST_END)",
+        "boxes.append(Z)",
+        "tests/gaussian_process/sparse/test_private_bounds.py -k widest",
+    ),
+    (
+        "gaussian_process/sparse/_features.py",
+        "self.jitter *= 10.0",
+        "raise ValueError(kernel) from None",
+        "tests/gaussian_process/sparse/test_private_bounds.py -k spoils",
+    ),
+    (
+        "gaussian_process/sparse/_regressor.py",
+        '"fitted": "y_bounds" in self._private_bounds()',
+        '"fitted": False',
+        "tests/gaussian_process/sparse/test_private_bounds.py -k any_range",
+    ),
+    (
+        "preprocessing/_category_columns.py",
+        "if _PLAIN.issuperset(map(id, map(type, cells))):",
+        "if {str, bool, int, float, type(None)}.issuperset(map(type, cells)):",
+        "tests/preprocessing/test_one_hot_encoder.py -k not_counted",
+    ),
+    (
+        "model_selection/protection/_private_models.py",
+        "if grouped else {}",
+        "if False else {}",
+        f"{_SEARCH}/test_fit_private_models.py -k synthetic_ones",
+    ),
+    (
         "gaussian_process/sparse/_private_process.py",
         "mu, mu_bounds = rest, part",
         "mu_bounds = part",

@@ -627,6 +627,18 @@ class TestFailures:
             warnings.simplefilter("ignore", NoisyScoreWarning)
             search.fit(X, Y)
 
+    def test_of_groups_it_is_told_what_the_counts_of_synthetic_ones_show(self):
+        """Ranges are released whatever the number of groups: no warning says that none can be."""
+        model = DPSparseGPRegressor(RBF(1.0), inducing_points=[[0.0, 0.0]])
+        search = DPGridSearchCV(
+            model, {"noise_variance": [0.1, 0.2, 0.3]}, **(OPTIONS | {"epsilon": 0.2})
+        )
+        with pytest.warns(DefaultBoundsWarning) as told:
+            search.fit(X, Y, groups=np.arange(len(X)))
+        (text,) = (str(w.message) for w in told if w.category is DefaultBoundsWarning)
+        assert text.startswith("y_bounds of DPSparseGPRegressor: some released counts show no")
+        assert search.best_estimator_.y_bounds_[1] == 3
+
     def test_bounds_are_missed_behind_a_step_that_takes_no_texts(self):
         model = make_pipeline(DPStandardScaler(X_bounds=(-1, 1)), DPRidge(y_bounds=(-1, 1)))
         search = DPGridSearchCV(model, {"dpridge__alpha": [0.1, 0.2, 0.3]}, **OPTIONS)

@@ -262,10 +262,22 @@ def test_values_of_other_types_are_not_counted():
         def __hash__(self):
             raise RuntimeError("read")
 
-    odd = [Loud("a"), [1], {"a": 1}, 1j, b"x", 10**400, object()]
+    class Posing(type):
+        def __hash__(cls):
+            return hash(int)
+
+        def __eq__(cls, other):
+            return other is int
+
+    posing = Posing("Posed", (), {"__hash__": Loud.__hash__})()
+    odd = [Loud("a"), [1], {"a": 1}, 1j, b"x", 10**400, object(), posing]
     column = np.empty(len(odd), dtype=object)
     column[:] = odd
     assert category_counts(column) == {}
+    assert key_positions(column, [("number", 1.0)]).tolist() == [1] * len(odd)
+    among_numbers = np.array([1, posing], dtype=object)
+    assert category_counts(among_numbers) == {("number", 1.0): 1}
+    assert key_positions(among_numbers, [("number", 1.0)]).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(

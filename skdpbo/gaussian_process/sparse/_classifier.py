@@ -251,7 +251,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         n_rows = X.shape[0] if counted else None
         budgets = self._budgets(mu, n_rows, {"X_bounds": X.shape[1]}, found)
         Z = self._inducing_points(X.shape[1], found)
-        family = self._checked_kernels(Z, label_family(Z))
+        family = self._checked_kernels(Z, label_family(Z), budgets, found)
         # By design they lose at epsilon .1 (docs/benchmarks/rejected_ideas.md).
         shares = "fixed" if self.kernel is None else "equal"
         build = partial(WhitenedMethod, family, Z, mu=budgets.moments, shares=shares)

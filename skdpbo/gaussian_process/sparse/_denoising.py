@@ -118,6 +118,9 @@ def nearest_mixture(B, support, designs=()):
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
     # The start: of sum 1 or a little more, equal within each design.
     w = np.full(len(support), 1 / len(support))
+    # Points of vanishing features keep their weights: those that would matter overflow.
+    seen = Q.diagonal() > _LEAST_FEATURES
+    designs = [design for design in designs if seen[design].any()]
     if designs:
         parts = [support[design] for design in designs]
         moments = np.stack([(part.T @ part).ravel() / len(part) for part in parts], axis=1)
@@ -127,8 +130,6 @@ def nearest_mixture(B, support, designs=()):
             w *= _LEAST_SHARE
             for design, part, share in zip(designs, parts, shares / shares.sum(), strict=True):
                 w[design] += share / len(part)
-    # Points of vanishing features keep their weights: those that would matter overflow.
-    seen = Q.diagonal() > _LEAST_FEATURES
     # Symmetric, and in the order of Fortran: half as many numbers are read in each step.
     Q, h, moving = Q[np.ix_(seen, seen)].T, h[seen], w[seen]
     for _ in range(_N_STEPS if seen.any() else 0):

@@ -38,6 +38,8 @@ class WhitenedFeatures:
         Lower triangular, L / sigma_f: rows are phi(Z) up to the jitter.
     whitener : ndarray of shape (d, d)
         Upper triangular; phi(x)' = k_Z(x)' whitener.
+    jitter : float
+        More than `JITTER` where rounding spoilt the kernel: see :func:`refuse_indefinite`.
     """
 
     def __init__(self, kernel, Z):
@@ -50,10 +52,14 @@ class WhitenedFeatures:
             raise ValueError("kernel must have a positive variance.")
         # The bound of the norm of phi holds for k(x, x) <= sigma_f^2; where the variance grows, as
         # for DotProduct, longer rows are shortened on the lattice.
-        try:
-            L = cholesky(K + JITTER * self.signal_variance * np.eye(len(Z)), lower=True)
-        except np.linalg.LinAlgError:
-            raise ValueError(f"kernel must be positive semi-definite, got {kernel}.") from None
+        self.jitter = JITTER
+        while True:
+            try:
+                raised = self.jitter * self.signal_variance * np.eye(len(Z))
+                L = cholesky(K + raised, lower=True)
+                break
+            except np.linalg.LinAlgError:
+                self.jitter *= 10.0
         # Both in units of sigma_f, in which phi has norm at most 1 (docs/theory/sparse_gp.md,
         # Lemma).
         self.root = L / np.sqrt(self.signal_variance)
@@ -63,6 +69,15 @@ class WhitenedFeatures:
     def __call__(self, X):
         """Phi of rows, double precision, shape (n, d)."""
         return np.asarray(self.kernel(X, self.Z), dtype=np.float64) @ self.whitener
+
+
+def refuse_indefinite(kernel, Z):
+    """Raise where the matrix of a kernel at public inducing points is not positive semi-definite.
+
+    At those of a released box an error would come after the charge: the diagonal is raised there.
+    """
+    if WhitenedFeatures(kernel, Z).jitter > JITTER:
+        raise ValueError(f"kernel must be positive semi-definite, got {kernel}.")
 
 
 class LatticeRows:

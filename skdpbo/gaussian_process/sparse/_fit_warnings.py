@@ -46,8 +46,18 @@ def warn_of_units(kernels, Z, points, half_width=None):
     shares = []  # of the variance at points that is that of the process at Z
     for kernel in kernels:
         jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
-        K = kernel(Z, points)
-        variance = np.sum(K * np.linalg.solve(kernel(Z) + jitter, K))
+        K, K_ZZ = kernel(Z, points), kernel(Z) + jitter
+        try:
+            np.linalg.cholesky(K_ZZ)
+        except np.linalg.LinAlgError:  # in a released box; in a given one it is refused
+            warn_caller(
+                f"{kernel} is not positive semi-definite at the inducing points, as where a period "
+                "is far shorter than rounding in their box lets it be: hardly any record counts. "
+                "Give X_bounds, scale the columns, or leave kernel=None.",
+                KernelUnitsWarning,
+            )
+            return
+        variance = np.sum(K * np.linalg.solve(K_ZZ, K))
         shares.append(float(np.clip(variance / kernel.diag(points).sum(), 0.0, 1.0)))
     explained = max(shares)
     if explained < _LEAST_EXPLAINED:

@@ -78,14 +78,14 @@ def feature_maps(average, parts, support, weights, ridge):
     # T_k of docs/theory/private_kernel_choice.md, The posterior under each kernel.
     phi, neighbours = average(support), nearest_points(support)
     second_moment = cho_factor((phi.T * weights) @ phi + ridge * np.eye(phi.shape[1]))
-    maps = []
+    smoother, maps = cho_solve(second_moment, phi.T), []
     for features in parts:
         own = features(support)
         # At the inducing points the features are the roots, row by row: exact there up to jitter.
         T = solve_triangular(average.root, features.root, lower=True).T
         missing = (own - phi @ T.T).T * weights
         # Elsewhere, ridge regression of what is missing on phi-bar, weighted by estimated records.
-        T = T + cho_solve(second_moment, (missing @ phi).T).T
+        T = T + missing @ smoother.T
         maps.append((T, map_error(own - phi @ T.T, neighbours, weights)))
     return maps
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import effective_n_jobs
 
-from skdpbo._column_ranges import may_show_ranges, released_ranges, warn_of_no_range
+from skdpbo._column_ranges import LARGEST_END, may_show_ranges, released_ranges, warn_of_no_range
 from skdpbo._exact_gram import products, streamed_sums
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo._parameters import DEFAULT_BOUNDS, check_bounds
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
-from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
+from skdpbo.gaussian_process.sparse._features import WhitenedFeatures, refuse_indefinite
 from skdpbo.gaussian_process.sparse._first_releases import SHARE_OF_SPREAD, first_releases
 from skdpbo.gaussian_process.sparse._fit_warnings import warn_of_units
 from skdpbo.gaussian_process.sparse._inducing import (
@@ -91,13 +91,18 @@ class PrivateProcess(GaussianEstimator):
             status="conditional",
         )
 
-    def _checked_kernels(self, Z, default):
+    def _checked_kernels(self, Z, default, budgets, found):
         """Return the family; refuse, before the charge, kernels that do not work or mix rows."""
-        family = check_kernels(self.kernel, default)
-        # Where predictions, the denoising and the count of rows in reach evaluate kernels, too.
+        family, boxes = check_kernels(self.kernel, default), [Z]
+        if budgets.bounds is not None and "X_bounds" in budgets.names and not found:
+            boxes.append(Z / DEFAULT_BOUNDS[1] * LARGEST_END)  # as wide as a released one may be
         for kernel in () if self.kernel is None else family.kernels:
-            points = np.vstack([Z, support_design(Z), unreached_design(Z)])
-            refuse_unfit_kernel(kernel, Z, points)
+            for Z_box in boxes:
+                # Where predictions, the denoising and the count of rows in reach evaluate it, too.
+                points = np.vstack([Z_box, support_design(Z_box), unreached_design(Z_box)])
+                refuse_unfit_kernel(kernel, Z_box, points, released=Z_box is not Z)
+            if not found:
+                refuse_indefinite(kernel, Z)
         return family
 
     def _warn_of_units(self, kernels, Z, half_width=None):

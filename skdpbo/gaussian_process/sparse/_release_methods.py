@@ -8,6 +8,7 @@ f(x) = prior mean + phi(x)'v + residual with whitened features phi and a Gaussia
 import math
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.special import expit, logit, logsumexp
@@ -209,6 +210,7 @@ class WhitenedMethod(GramMethod):
     def _models(self, moments, **kernel):
         """Return the model of each target under a kernel."""
         common = {"sb": moments.sb, "n_records": self.statistics.n_records, **kernel}
+        common["eigen"] = moments.eigen
         return [
             MomentModel(moments.B, moments.A[:, j], moments.yy[j, j], sa=sa, syy=syy, **common)
             for j, (sa, syy) in enumerate(zip(moments.sa, moments.syy, strict=True))
@@ -287,26 +289,33 @@ class KernelMethod(GramMethod):
         As for :class:`WhitenedMethod`.
     sensitivity : {"certified", "tight", "generic", "trivial"}
     ratio : float or "optimal"
+    fitted : bool, default=False
+        Whether the ratio is the optimal one where the noise of the given one does not fit the
+        lattice. In a released range of the targets an error would come after the charge.
     """
 
-    def __init__(self, family, Z, *, mu, half_width, n_records, posterior, sensitivity, ratio):
+    def __init__(
+        self, family, Z, *, mu, half_width, n_records, posterior, sensitivity, ratio, fitted=False
+    ):
         (kernel,) = family.kernels
         self.features, self.posterior_name = WhitenedFeatures(kernel, Z), posterior
         self.n_records = n_records
         # Accuracy alone depends on it (docs/theory/sparse_gp_release.md, Setting).
         k_norm = norm_bound(kernel, Z, sensitivity)
+        y_norm = math.sqrt(np.sum(half_width**2))
         if ratio == "optimal":
             # Only "noise_aware" does without the regulariser, which outweighs the noise of B.
             regularised = posterior != "noise_aware"
             gain = regulariser(1.0, 1.0, len(Z)) ** 2 if regularised else 0.5
-            ratio = optimal_ratio(k_norm, math.sqrt(np.sum(half_width**2)), gain)
-        self.statistics = KernelRelease(
-            mu=mu,
-            k_norm=k_norm,
-            half_width=tuple(half_width.tolist()),
-            n_records=n_records,
-            ratio=ratio,
-        )
+            ratio = optimal_ratio(k_norm, y_norm, gain)
+        common = {"mu": mu, "k_norm": k_norm, "half_width": tuple(half_width.tolist())}
+        release = partial(KernelRelease, **common, n_records=n_records)
+        try:
+            self.statistics = release(ratio=ratio)
+        except ValueError:
+            if not fitted:
+                raise
+            self.statistics = release(ratio=optimal_ratio(k_norm, y_norm))
 
     def rows(self, centre):
         """Return the map of records to lattice rows, for targets about `centre`."""

@@ -6,8 +6,10 @@ records and the noise; the records count as uniform in the box.
 """
 
 import math
+from functools import cached_property
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import design_weights
@@ -18,7 +20,8 @@ _N_STEPS = 15
 _LEAST = 0.002  # a kernel that the design leaves out could not return
 _FLAT = 3e-4  # of the relative error: a slope or a gain that ends the search
 _SHORTEST, _LONGEST, _GROWTH = 0.02, 3.0, 1.7  # steps, in units of the logarithm of a share
-_RIDGE = 1e-9  # of the mean of a diagonal; keeps the linear algebra finite
+_LEAST_ERROR = 1e-9  # and least part of a variance
+_NEGLIGIBLE = 1e-13  # of the largest square: what rounding leaves of a direction
 
 
 def designed_shares(parts, fixed, statistics, many=False):
@@ -55,8 +58,9 @@ def shown_parts(parts, shares, statistics):
     One less the expected squared error in units of the variance, and positive. The arguments are
     those of `designed_shares`, with its result; every kernel has a share.
     """
-    _, errors, _, _ = _Design(parts, statistics).of_shares(shares)
-    return np.maximum(1 - errors**2, _RIDGE)
+    if statistics.n_records == 1:  # as above
+        return np.ones(len(parts))
+    return np.maximum(1 - _Design(parts, statistics).errors(shares) ** 2, _LEAST_ERROR)
 
 
 def _least(design, shares):
@@ -89,7 +93,8 @@ class _Design:
 
     With :math:`u = \sum_k p_k k_k(Z, x)` the sums :math:`\sum u y` have the noise
     :math:`\sigma_a^2 \bar K`: those of the whitened features in other coordinates, in which both
-    are linear in p.
+    are linear in p. No more directions count than there are support points, however many inducing
+    points there are.
     """
 
     def __init__(self, parts, statistics, many=False):
@@ -97,52 +102,107 @@ class _Design:
         points = support_design(parts[0].Z)[SUPPORT_DESIGNS[0]]
         variances = np.array([part.signal_variance for part in parts])
         self.weight = statistics.n_records / len(points)
-        kernels = np.stack([part.kernel(parts[0].Z, points) for part in parts])
-        self.cross = kernels / variances[:, None, None]
+        kernels = [part.kernel(part.Z, points) for part in parts]
+        self.cross = np.stack([k / s for k, s in zip(kernels, variances, strict=True)])
         self.grams = np.stack([part.root @ part.root.T for part in parts])
-        features = np.stack([part.whitener for part in parts]).transpose(0, 2, 1) @ kernels
-        self.moments = features @ features.transpose(0, 2, 1) / len(points)
+        pairs = [_directions(part.whitener.T @ k) for part, k in zip(parts, kernels, strict=True)]
+        self.features, self.moments = zip(*pairs, strict=True)
         diagonals = np.array([part.kernel.diag(points).mean() for part in parts]) / variances
-        self.left = np.maximum(diagonals - np.trace(self.moments, axis1=1, axis2=2), 0.0)
-        pairs = self.cross.reshape(-1, len(points)) @ features.transpose(0, 2, 1)
-        self.maps = pairs.reshape(len(parts), *self.grams.shape) * self.weight
+        shown = np.array([moments.sum() for moments in self.moments])
+        self.left = np.maximum(diagonals - shown, 0.0)
         # what the features of a kernel leave out is noise to it
         self.noise_variances = _NOISE_SHARE + self.left
         noise = statistics.noise / math.sqrt(2) / statistics.beta
         self.squares = np.mean(noise**2) / variances
-        # Each kernel with the whole release: the diagonal of the pairs of kernels.
-        alone, _, _ = self._errors(np.einsum("kkab->kab", self.maps), self.cross, self.grams)
-        weights = design_weights([part.kernel for part in parts], many)
-        self.scales = np.maximum(alone, _RIDGE) / weights
+        self.kernels, self.many = [part.kernel for part in parts], many
+
+    @cached_property
+    def scales(self):
+        """Expected error under each kernel with the whole release, over its weight."""
+        signals = [_Signal(*one, self.weight) for one in zip(self.cross, self.grams, strict=True)]
+        alone = [self._posterior(k, signal)[0] for k, signal in enumerate(signals)]
+        return np.maximum(alone, _LEAST_ERROR) / design_weights(self.kernels, self.many)
 
     def mean_error(self, shares):
         """Return the mean of the relative errors, and its gradient."""
-        n, (u, errors, X, W) = len(shares), self.of_shares(shares)
-        # d tr(P G) = -tr(W d(C'S^-1 C)), W = P G P, S the covariance of the sums.
-        XW = X @ W
-        V = (XW @ X.transpose(0, 2, 1)).reshape(n, -1)
-        seconds = (self.cross @ u.T * self.weight).reshape(n, -1)  # halves of the derivatives
-        slopes = 2 * self.noise_variances[:, None] * (V @ seconds.T)
-        slopes += self.squares[:, None] * (V @ self.grams.reshape(n, -1).T)
-        slopes -= 2 * (self.maps.reshape(n, n, -1) @ XW.reshape(n, -1, 1))[..., 0]
-        slopes /= 2 * np.maximum(errors, _RIDGE)[:, None]
-        return np.sum(errors / self.scales), slopes.T @ (1 / self.scales)
+        signal, mean, along_cross, V_sum, along_grams = self._signal(shares), 0.0, 0.0, 0.0, 0.0
+        for k, (features, moments) in enumerate(zip(self.features, self.moments, strict=True)):
+            error, X, P = self._posterior(k, signal)
+            mean += error / self.scales[k]
+            # d tr(P M) = -tr(W d(C'S^-1 C)), W = P M P, S the covariance of the sums.
+            XW = X @ (P * moments) @ P / (2 * max(error, _LEAST_ERROR) * self.scales[k])
+            V = XW @ X.T
+            V_sum += self.noise_variances[k] * V
+            along_grams += self.squares[k] * V
+            along_cross -= XW @ features
+        back, along_cross = signal.back, along_cross + V_sum @ signal.u
+        slopes = np.tensordot(self.cross, 2 * self.weight * back @ along_cross)
+        return mean, slopes + np.tensordot(self.grams, back @ along_grams @ back.T)
 
-    def of_shares(self, shares):
-        """Return u and what `_errors` returns for shares."""
+    def errors(self, shares):
+        """Return the expected error under each kernel for shares."""
+        signal = self._signal(shares)
+        return np.array([self._posterior(k, signal)[0] for k in range(len(self.features))])
+
+    def _signal(self, shares):
         u, gram = np.tensordot(shares, self.cross, 1), np.tensordot(shares, self.grams, 1)
-        C = np.tensordot(shares, self.maps, (0, 1))
-        return u, *self._errors(C, u, gram)
+        return _Signal(u, gram, self.weight)
 
-    def _errors(self, C, u, gram):
-        """Return the expected error under each kernel, S^-1 C, and P G P, P the posterior's."""
-        second = u @ u.swapaxes(-1, -2) * self.weight
-        traces = np.trace(second, axis1=-2, axis2=-1)[..., None, None]
-        second += _RIDGE * traces / second.shape[-1] * np.eye(second.shape[-1])
+    def _posterior(self, k, signal):
+        """Return the expected error under kernel k, S^-1 C, and the posterior covariance P."""
         # e_k, S_k and P_k of docs/theory/default_kernels.md, Shares by design.
-        s2, sa2 = self.noise_variances[:, None, None], self.squares[:, None, None]
-        X = np.linalg.solve(s2 * second + sa2 * gram, C)
-        P = np.linalg.inv(np.eye(C.shape[-1]) + C.transpose(0, 2, 1) @ X)
-        PG = P @ self.moments
-        squared = np.maximum(np.trace(PG, axis1=1, axis2=2), 0.0) + self.left
-        return np.sqrt(squared), X, PG @ P
+        C = self.weight * signal.u @ self.features[k].T
+        S = self.noise_variances[k] * signal.squares + self.squares[k]
+        X = C / S[:, None]
+        P = np.linalg.inv(np.eye(C.shape[1]) + C.T @ X)
+        squared = max(P.diagonal() @ self.moments[k], 0.0) + self.left[k]
+        return math.sqrt(squared), X, P
+
+
+def _directions(features):
+    """Return features at the support points in the axes of their second moment, and its diagonal.
+
+    Parameters
+    ----------
+    features : ndarray of shape (d, n_support)
+
+    Returns
+    -------
+    features : ndarray of shape (r, n_support)
+        Without directions in which they vanish.
+    moments : ndarray of shape (r,)
+        Their mean squares.
+    """
+    _, R = _reduced(features)
+    squares, U = np.linalg.eigh(R @ R.T)
+    seen = squares > _NEGLIGIBLE * squares[-1]
+    return U[:, seen].T @ R, squares[seen] / features.shape[1]
+
+
+def _reduced(A):
+    """Return Q, with orthonormal columns, and R with no more rows than columns, of A = QR."""
+    return np.linalg.qr(A) if len(A) > A.shape[1] else (np.eye(len(A)), A)
+
+
+class _Signal:
+    r"""The sums u of the support points in coordinates in which their noise is white.
+
+    With :math:`\bar K = LL'`, :math:`L^{-1}u = QR` and the eigenvectors U of :math:`RR'` the
+    coordinates are :math:`U'Q'L^{-1}`: the covariance of the sums is diagonal for every kernel.
+
+    Attributes
+    ----------
+    u : ndarray of shape (r, n_support)
+        r is the smaller of the numbers of inducing and support points.
+    squares : ndarray of shape (r,)
+        Diagonal of the sum of u u' over the records.
+    back : ndarray of shape (d, r)
+        The transposed map, :math:`L^{-T} Q U`.
+    """
+
+    def __init__(self, u, gram, weight):
+        L = np.linalg.cholesky(gram)
+        Q, R = _reduced(solve_triangular(L, u, lower=True))
+        squares, U = np.linalg.eigh(R @ R.T)
+        self.u, self.squares = U.T @ R, weight * np.maximum(squares, 0.0)  # rounding
+        self.back = solve_triangular(L, Q @ U, lower=True, trans="T")

@@ -183,19 +183,18 @@ class PrivateModelsProtection(AllRecordsProtection):
         self.failures = dry_run(self.searcher.estimator, self.candidates, *given)
         shown = [(DryRunWarning, failure) for failure in self.failures]
         # All guesses of types: a step that takes no texts hides missing bounds of later ones.
-        X, y, model = self.parts.X, self.parts.y, plan.models[0]
-        for tables in synthetic_rows(model, X, y):
-            caught = in_isolation(_warnings_of_fit, model, *tables)
+        model, grouped = plan.models[0], self.parts.groups is not None
+        for tables in synthetic_rows(model, *given[:2]):
+            caught = in_isolation(_warnings_of_fit, model, grouped, *tables)
             if any(warning.category is DefaultBoundsWarning for warning in caught):
-                # Whether bounds can be released depends on the number of rows.
+                # Whether bounds can be released depends on the number of rows, or of groups.
                 n = min(len(self.positions[0]), _MOST_SYNTHETIC)
-                rows = np.resize(np.arange(n_rows(tables[0])), n)
+                rows = np.arange(n) % n_rows(tables[0])
                 repeated = [None if v is None else take_rows(v, rows) for v in tables]
-                caught = in_isolation(_warnings_of_fit, model, *repeated)
-            for warning in caught:
-                kind = warning.category
+                caught = in_isolation(_warnings_of_fit, model, grouped, *repeated)
+            for kind, text in ((w.category, str(w.message)) for w in caught):
                 if issubclass(kind, SkdpboWarning) and kind not in _NOT_SHOWN:
-                    shown.append((kind, str(warning.message)))
+                    shown.append((kind, text))
         for category, message in dict.fromkeys(shown):
             warn_caller(message, category)
 
@@ -320,8 +319,8 @@ class PrivateModelsProtection(AllRecordsProtection):
             warn_if_trial_is_noisy(self.scorer, chosen.score, model)
 
 
-def _warnings_of_fit(model, X, y):
-    """Return the warnings of a fit on synthetic rows, whether it fails or not.
+def _warnings_of_fit(model, grouped, X, y):
+    """Return the warnings of a fit on synthetic rows or groups of one, whether it fails or not.
 
     Raises
     ------
@@ -330,7 +329,8 @@ def _warnings_of_fit(model, X, y):
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trained, _ = attempt(train, clone(model), X, y, {})
+        groups = {"groups": np.arange(n_rows(X))} if grouped else {}  # they change what is released
+        trained, _ = attempt(train, clone(model), X, y, groups)
     if trained is not None:
         separate_copy(trained[0])
     return caught

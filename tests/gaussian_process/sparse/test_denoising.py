@@ -172,6 +172,22 @@ def test_points_of_vanishing_features_do_not_overflow(exponent, sign):
     np.testing.assert_allclose(*mixtures, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("exponent", [-20, -47, -90, -160])
+@pytest.mark.parametrize("seen", [0, 1])
+def test_designs_of_vanishing_features_start_nowhere(exponent, seen):
+    """Their shares of a noisy second moment would overflow, after the charge."""
+    generator = np.random.default_rng(3)
+    support = generator.normal(size=(24, 3)) / 3
+    designs, B = (slice(0, 12), slice(12, 24)), 40 * np.eye(3) + noise(generator, 3, 65.0)
+    support[12 * seen :] *= 10.0**exponent
+    w = nearest_mixture(B, support, designs)
+    assert np.isfinite(w).all()
+    if seen:
+        alone = nearest_mixture(B, support[:12], designs[:1])
+        mixtures = ((s.T * weights) @ s for s, weights in ((support, w), (support[:12], alone)))
+        np.testing.assert_allclose(*mixtures, rtol=1e-6, atol=1e-6)
+
+
 def small_problem(seed, q=2):
     """Sums of six features with a long direction, and ridge weights for a B_+ without it."""
     generator = np.random.default_rng(seed)

@@ -56,6 +56,30 @@ def test_formula_of_the_posterior_in_full_matrices():
     np.testing.assert_allclose(posterior.mean, v, rtol=5e-2, atol=1e-3)
 
 
+def test_directions_that_the_records_leave_out_change_no_formula():
+    rng = np.random.default_rng(1)
+    d, s2, sa = 8, 0.3, 0.5
+    half = rng.normal(size=(d, 3))
+    B, T, A = half @ half.T, rng.normal(size=(d, d)), rng.normal(size=d)
+    noise = {"sb": 1e-9, "sa": sa, "syy": 1.0}
+    models = [
+        MomentModel(B, A, 9.0, **noise, n_records=50, signal_variance=SF2, features=T, eigen=known)
+        for known in (None, np.linalg.eigh(B))
+    ]
+    covariance = SF2 * B @ T.T @ T @ B + s2 * B + sa**2 * np.eye(d)
+    log_density = stats.multivariate_normal(cov=covariance).logpdf(A)
+    C = np.linalg.inv(s2 * B + sa**2 * np.eye(d))
+    P = np.linalg.inv(np.eye(d) / SF2 + T @ B @ C @ B @ T.T)
+    for model in models:
+        assert (model.b > 0).sum() == 3
+        constant = d / 2 * math.log(2 * math.pi)
+        assert model.log_evidence(s2) - constant == pytest.approx(log_density)
+        square = A @ np.linalg.solve(covariance, A)
+        assert model.dispersion(s2) == pytest.approx(max(1.0, square / d))
+        np.testing.assert_allclose(model.posterior(s2).covariance, P, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(model.posterior(s2).mean, P @ T @ B @ C @ A, rtol=1e-6)
+
+
 def test_more_noise_gives_the_prior():
     posterior = make_model(sb=1e6, sa=1e6).posterior(SIGMA2)
     np.testing.assert_allclose(posterior.covariance, SF2 * np.eye(D), rtol=1e-3, atol=1e-9)

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared
 from sklearn.linear_model import LinearRegression
 
 from _support.internals import may_show_ranges, released_ranges, share_in_reach
@@ -30,6 +30,7 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 90, (3000, 2))
 F = 100 + 20 * np.sin(X[:, 0] / 15)
 Y = F + 5 * RNG.normal(size=3000)
+RNG_OF_PERIODS = np.random.default_rng(1)
 BOTH = {"X_bounds": "private", "y_bounds": "private"}
 # Of many powers of two, of which none holds half.
 SPREAD = np.tile(2.0 ** np.linspace(-18, 38, 150)[:, None], 2)
@@ -293,6 +294,50 @@ def test_a_range_may_be_shown_from_a_public_number_of_records_on(n_columns, epsi
     for n, shown in ((least - 1, False), (least + 1, True)):
         _, found = released_ranges(np.full((n, n_columns), 5.0), mu, None)
         assert found.tolist() == [shown] * n_columns
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e12])
+def test_the_published_release_takes_targets_of_any_range(scale):
+    """At the ratio 1 the noise would not fit the lattice; the budget would be lost."""
+    kernel = 1e12 * RBF(30.0) if scale < 1 else RBF(30.0)
+    public = {"release": "kernel", "noise_variance": (0.1 * scale) ** 2, "epsilon": 10.0}
+    gp = fitted(y=(Y - 100) / 20 * scale, kernel=kernel, X_bounds=(0, 90), **public)
+    assert scale / 8 < gp.y_bounds_[1] < 8 * scale
+    assert np.isfinite(gp.predict(X[:5], return_std=True)).all()
+    with PrivacyLedger(epsilon=20.0, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="too much noise"):  # in given ones, before the charge
+            fitted(kernel=kernel, X_bounds=(0, 90), y_bounds=(-scale, scale), **public)
+        assert not ledger.entries
+
+
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+def test_a_kernel_that_rounding_spoils_in_a_released_box_is_told_and_no_error(classes):
+    rows, kernel = RNG_OF_PERIODS.normal(size=(3000, 1)) * 1e9, ExpSineSquared(1.0, 1e-3)
+    targets = (rows[:, 0] > 0).astype(int)
+    model = DPSparseGPRegressor(kernel, y_bounds=(-1, 1), epsilon=10.0)
+    if classes:
+        model = DPSparseGPClassifier(kernel, classes=classes, epsilon=10.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreachedRowsWarning)
+        with pytest.warns(KernelUnitsWarning, match="not positive semi-definite"):
+            model.fit(rows, targets)
+    assert model.X_bounds_[1] > 1e9
+    assert np.isfinite(model.predict(rows[:5])).all()
+    model.set_params(X_bounds=(-4e9, 4e9))  # public: before the charge
+    with PrivacyLedger(epsilon=20.0, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="positive semi-definite"):
+            model.fit(rows, targets)
+        assert not ledger.entries
+
+
+def test_a_kernel_that_overflows_in_the_widest_box_that_may_be_released_costs_nothing():
+    gp = DPSparseGPRegressor(DotProduct() ** 20, y_bounds=(50, 150))
+    with PrivacyLedger(epsilon=20.0, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="that may be released: give X_bounds"):
+            gp.fit(X, Y)
+        assert not ledger.entries
+        fitted(kernel=gp.kernel, X_bounds=(-1, 1), y_bounds=(50, 150))
+        assert len(ledger.entries) == 1
 
 
 @pytest.mark.slow

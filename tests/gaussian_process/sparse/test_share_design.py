@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
     WhitenedFeatures,
@@ -14,6 +15,7 @@ from _support.internals import (
     inducing_design,
     kernel_shares,
     shown_parts,
+    support_design,
 )
 from _support.planted import put
 from skdpbo.exceptions import SeededNoiseWarning
@@ -90,6 +92,28 @@ def test_the_parts_that_are_shown_are_those_of_dense_formulas():
     X = np.linspace(-3, 3, 400)[:, None]
     squares = dense_errors(Z, parts, shares, release, X) ** 2 / parts[0].signal_variance
     np.testing.assert_allclose(shown_parts(parts, shares, release), 1 - squares, atol=0.01)
+
+
+@pytest.mark.quick_cases(1)
+@pytest.mark.parametrize("size", [25, 289])  # fewer and more than the support points
+def test_errors_and_gradient_are_those_of_dense_formulas_at_the_support(size, monkeypatch):
+    Z = inducing_design(size, (np.full(2, -3.0), np.full(2, 3.0)), 2)
+    parts = [WhitenedFeatures(kernel, Z) for kernel in (RBF(0.6), 2.0 * RBF(3.0))]
+    release, seen = WhitenedRelease(0.5, (3.0,), 5000), []
+    put(monkeypatch, "share design: _least", lambda design, shares: seen.append(design) or shares)
+    designed_shares(parts, np.array([0.7, 0.3]), release)
+    X, shares = support_design(Z)[:256], np.array([0.3, 0.7])
+
+    def relative(shares):
+        return dense_errors(Z, parts, shares, release, X) / np.sqrt([1.0, 2.0])
+
+    np.testing.assert_allclose(seen[0].errors(shares), relative(shares), rtol=1e-6)
+    alone = [relative(np.maximum(one, 1e-12))[k] for k, one in enumerate(np.eye(2))]
+    value, slope = seen[0].mean_error(shares)
+    assert value == pytest.approx(np.mean(relative(shares) / alone), rel=1e-6)
+    step = np.array([1e-5, -1e-5])
+    moved = np.mean((relative(shares + step) - relative(shares - step)) / alone)
+    assert slope @ step * 2 == pytest.approx(moved, rel=1e-3)
 
 
 @pytest.mark.slow
