@@ -1,6 +1,6 @@
 """Guarantee of a pipeline: that of its private steps together, if no other step learns."""
 
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -72,8 +72,8 @@ def pipeline_guarantee(estimator, n_samples=None):
     >>> leaky.status, leaky.assumptions[0]
     ('void', "StandardScaler (step 'standardscaler') learns from the records without noise")
     """
-    private, reasons, framed = [], [], []
-    _collect(estimator, "", private, reasons, framed)
+    private, reasons, framed, summed = [], [], [], []
+    _collect(estimator, "", private, reasons, framed, summed)
     if not private:
         raise ValueError(
             f"{type(estimator).__name__} has no step with a privacy guarantee. Looked into are "
@@ -85,7 +85,8 @@ def pipeline_guarantee(estimator, n_samples=None):
     seen = {id(step) for step in private if not hasattr(step, "transform")}
     if names := [name for name, _ in unverified_parts(estimator, seen=seen)] + framed:
         composed = composed.assuming(row_wise_assumption(names), status="conditional")
-    if not reasons and (names := risky_steps(estimator)):
+    # Outside of a search nothing silences a warning of targets whose sum overflows.
+    if not reasons and (names := [*summed, *risky_steps(estimator)]):
         composed = composed.assuming(finite_assumption(names))
     for reason in reversed(reasons):
         composed = composed.voided(reason)
@@ -104,14 +105,18 @@ def _stated(private, n_samples):
     return stated
 
 
-def _collect(estimator, prefix, private, reasons, framed):
-    """Append the private steps, the reasons that exact steps give, and frames of what is kept."""
+def _collect(estimator, prefix, private, reasons, framed, summed):
+    """Append private steps, reasons that exact ones give, frames of what is kept, summed targets.
+
+    scikit-learn sums the targets of a `TransformedTargetRegressor`, to see whether all are finite.
+    """
     if is_nothing(estimator):
         return
     if is_private(estimator):
         private.append(estimator)
         return
     name = step_name(estimator, prefix)
+    summed += [name] * (type(estimator) is TransformedTargetRegressor)
     inverted = (getattr(estimator, key, None) for key in ("inverse_func", "transformer"))
     if getattr(estimator, "check_inverse", False) and any(part is not None for part in inverted):
         reasons.append(
@@ -143,4 +148,4 @@ def _collect(estimator, prefix, private, reasons, framed):
                 "rows: set sparse_threshold=0"
             )
     for step, child in steps:
-        _collect(child, f"{prefix}{step}__", private, reasons, framed)
+        _collect(child, f"{prefix}{step}__", private, reasons, framed, summed)

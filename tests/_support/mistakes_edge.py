@@ -758,6 +758,12 @@ MISTAKES += [
     ),
     (
         "pipeline/_pipeline_guarantee.py",
+        "[*summed, *risky_steps(estimator)]",
+        "risky_steps(estimator)",
+        "tests/pipeline/test_pipeline_guarantee.py -k sums",
+    ),
+    (
+        "pipeline/_pipeline_guarantee.py",
         "compose(*_stated(private, n_samples))",
         "compose(*(stated_guarantee(step, n_samples) for step in private))",
         "tests/pipeline/test_pipeline_guarantee.py -k with_groups",

@@ -55,6 +55,22 @@ def test_what_is_public_of_all_steps_is_stated_once():
     assert "labels" not in str(pipeline_guarantee(make_pipeline(*steps)))
 
 
+def test_targets_that_scikit_learn_sums_are_assumed_to_raise_no_warning():
+    X, y = np.zeros((32, 1)), np.full(32, 1e308)
+    y[::8] = -1e308
+    model = TransformedTargetRegressor(
+        DPRidge(X_bounds=(0, 1), y_bounds=(0, 1)),
+        transformer=DPMinMaxScaler(X_bounds=(0, 1)),
+        check_inverse=False,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    assert any("invalid value" in str(warning.message) for warning in caught)
+    stated = [text for text in pipeline_guarantee(model).assumptions if "or warning" in text]
+    assert [text.endswith("TransformedTargetRegressor") for text in stated] == [True]
+
+
 class TestGroups:
     """A record that is in another group changes two groups: for it nothing is stated."""
 
