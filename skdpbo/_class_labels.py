@@ -143,7 +143,8 @@ def _present(labels):
 
 def separate_labels(y):
     """Protected: return the labels of a list, or another sequence, as objects, each by itself."""
-    y = y.to_pylist() if hasattr(y, "to_pylist") else y  # of Arrow, whose cells equal no label
+    if hasattr(y, "to_pylist"):  # of Arrow, whose cells equal no label, and whose rows are dicts
+        y = (y.column(0) if hasattr(y, "column") else y).to_pylist()
     # For one text numpy would make texts of all labels.
     table, _ = attempt(np.asarray, y, dtype=object)
     # It looks into each of them, and one that raises, or a longer one, changes what it finds.

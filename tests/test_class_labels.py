@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from _support.hostile import TEXT, Hostile, Unseen
 from _support.internals import (
+    NO_LABEL,
     as_public_targets,
     checked_labels,
     group_codes,
@@ -96,12 +97,27 @@ def test_long_nullable_labels_are_read_as_they_are(missing):
     assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, *(-1 for _ in missing)]
 
 
+@pytest.mark.parametrize("missing", [[], [None]])
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "int64[pyarrow]"])
+def test_long_nullable_labels_of_a_search_are_not_rounded(dtype, missing):
+    if "arrow" in dtype:
+        pytest.importorskip("pyarrow")
+    y = pd.Series([*LONG, *missing], dtype=dtype)
+    for labels in (y, y.to_frame()):
+        settled = settled_targets(labels, True)
+        assert np.ravel(settled).tolist() == [*LONG, *(NO_LABEL for _ in missing)]
+        assert np.asarray(settled).dtype == np.int64
+
+
 def test_labels_and_groups_of_arrow_are_those_of_a_list():
     arrow = pytest.importorskip("pyarrow")
     for y in (arrow.array([*LONG, None, None]), arrow.chunked_array([LONG, [None, None]])):
         labels = checked_labels(y, np.array(LONG))
         assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, -1, -1]
         assert group_codes(y, 4).tolist() == [0, 1, 2, 3]  # a missing one is a group of its own
+    for table in (arrow.table, arrow.record_batch):
+        labels = checked_labels(table({"y": [*LONG, None]}), np.array(LONG))
+        assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, -1]
 
 
 def test_a_text_among_labels_rounds_no_other():

@@ -10,7 +10,7 @@ from importlib import import_module
 # Module below skdpbo: names that tests import from it.
 HOMES = {
     "_attempt": "attempt",
-    "_class_labels": "checked_labels label_positions separate_labels",
+    "_class_labels": "NO_LABEL checked_labels label_positions separate_labels",
     "_column_moments": (
         "at_one_end hidden_columns histogram_sensitivity is_box_wide moment_blocks "
         "nearest_counts norm_counts norm_edges release_moments release_radius"

@@ -171,6 +171,12 @@ _EDGE = [
         "tests/test_class_labels.py -k rounds_no_other",
     ),
     (
+        "rows/_object_table.py",
+        'getattr(dtype, "kind", "") in ("i", "u")',
+        "False",
+        "tests/test_class_labels.py -k of_a_search_are_not_rounded",
+    ),
+    (
         "rows/_settled_types.py",
         "as_plain_numbers(y, labels)",
         "y",
@@ -838,6 +844,30 @@ MISTAKES += [
         "tests/gaussian_process/sparse/test_private_bounds.py -k widest",
     ),
     (
+        "gaussian_process/sparse/_private_process.py",
+        "released = bool(found) or Z_box is not Z",
+        "released = Z_box is not Z",
+        "tests/gaussian_process/sparse/test_private_bounds.py -k rounding_in",
+    ),
+    (
+        "gaussian_process/_foreign_kernels.py",
+        "if released or not foreign_kernels(kernel):",
+        "if not foreign_kernels(kernel):",
+        "tests/gaussian_process/sparse/test_private_bounds.py -k rounding_in",
+    ),
+    (
+        "gaussian_process/sparse/_regressor.py",
+        'found or "y_bounds" in self._private_bounds()',
+        '"y_bounds" in self._private_bounds()',
+        "tests/gaussian_process/sparse/test_private_bounds.py -k rows_of_any_range",
+    ),
+    (
+        "_class_labels.py",
+        'y.column(0) if hasattr(y, "column") else y',
+        "y",
+        "tests/test_class_labels.py -k of_arrow",
+    ),
+    (
         "gaussian_process/sparse/_features.py",
         "self.jitter *= 10.0",
         "raise ValueError(kernel) from None",
@@ -845,8 +875,8 @@ MISTAKES += [
     ),
     (
         "gaussian_process/sparse/_regressor.py",
-        '"fitted": "y_bounds" in self._private_bounds()',
-        '"fitted": False',
+        'found or "y_bounds" in self._private_bounds()',
+        "found",
         "tests/gaussian_process/sparse/test_private_bounds.py -k any_range",
     ),
     (

@@ -59,7 +59,7 @@ FITS = {
 
 
 def left_in_memory(monkeypatch):
-    """Let every array that numpy is asked for without values have the old ones."""
+    """Let every array that numpy makes without values have the old ones."""
     for name in ("empty", "empty_like"):
         make = getattr(np, name)
 

@@ -633,9 +633,9 @@ class TestFailures:
         search = DPGridSearchCV(
             model, {"noise_variance": [0.1, 0.2, 0.3]}, **(OPTIONS | {"epsilon": 0.2})
         )
-        with pytest.warns(DefaultBoundsWarning) as told:
+        with pytest.warns(DefaultBoundsWarning) as warned:
             search.fit(X, Y, groups=np.arange(len(X)))
-        (text,) = (str(w.message) for w in told if w.category is DefaultBoundsWarning)
+        (text,) = (str(w.message) for w in warned if w.category is DefaultBoundsWarning)
         assert text.startswith("y_bounds of DPSparseGPRegressor: some released counts show no")
         assert search.best_estimator_.y_bounds_[1] == 3
 

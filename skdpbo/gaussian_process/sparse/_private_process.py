@@ -100,7 +100,8 @@ class PrivateProcess(GaussianEstimator):
             for Z_box in boxes:
                 # Where predictions, the denoising and the count of rows in reach evaluate it, too.
                 points = np.vstack([Z_box, support_design(Z_box), unreached_design(Z_box)])
-                refuse_unfit_kernel(kernel, Z_box, points, released=Z_box is not Z)
+                released = bool(found) or Z_box is not Z
+                refuse_unfit_kernel(kernel, Z_box, points, released=released)
             if not found:
                 refuse_indefinite(kernel, Z)
         return family

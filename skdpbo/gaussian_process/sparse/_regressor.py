@@ -76,7 +76,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Bound on the norm of k_Z(x), for the kernel release only: the smallest proved bound, or
         the paper's Eq. (9), Eq. (7) and (8), Eq. (4). Privacy holds for every choice.
     ratio : float or "optimal", default=1.0
-        c = sigma_a^2 / sigma_b^2, > 0, of the kernel release; optimal where released bounds ask.
+        c = sigma_a^2 / sigma_b^2, > 0, of the kernel release; optimal where released bounds need.
     posterior : str, default="noise_aware"
         "noise_aware": the privacy noise is part of the model. The others are overconfident, of one
         kernel: the paper's regularised solution with the covariance corrected to first order
@@ -311,7 +311,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             box = check_bounds(self._bounds("y_bounds", found), q, "y_bounds")
         half_width = half_widths(box, "y_bounds")
         family = self._checked_kernels(Z, default_family(Z, half_width), budgets, found)
-        build = partial(self._method, Z=Z, half_width=half_width)
+        build = partial(self._method, Z=Z, half_width=half_width, found=bool(found))
         mu_least = self._least_share * budgets.moments
         build(family, mu=mu_least, n_records=1)  # raises what a method can raise
         self._warn_of_plan(budgets, n_rows, family.kernels, Z, half_width)
@@ -326,11 +326,11 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         published = "Gaussian mechanism on kernel statistics"
         return self._described(published if self.release == "kernel" else super()._mechanism)
 
-    def _method(self, family, Z, **common):
+    def _method(self, family, Z, found, **common):
         """Return the release with its posterior; from public values."""
         common["posterior"] = self.posterior
         if self.release == "kernel":
-            common |= {"ratio": self.ratio, "fitted": "y_bounds" in self._private_bounds()}
+            common |= {"ratio": self.ratio, "fitted": found or "y_bounds" in self._private_bounds()}
             return KernelMethod(family, Z, sensitivity=self.sensitivity, **common)
         common["fit_amplitude"] = self.signal_variance == "released"
         shares = "design" if self.kernel is None else "equal"  # a list states what is likely

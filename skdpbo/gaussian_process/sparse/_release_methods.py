@@ -291,7 +291,7 @@ class KernelMethod(GramMethod):
     ratio : float or "optimal"
     fitted : bool, default=False
         Whether the ratio is the optimal one where the noise of the given one does not fit the
-        lattice. In a released range of the targets an error would come after the charge.
+        lattice. In released ranges an error would come after the charge.
     """
 
     def __init__(

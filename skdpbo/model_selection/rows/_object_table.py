@@ -149,14 +149,13 @@ def like(y, values):
 def as_plain_numbers(y, labels=False):
     """Return numbers, truth values and categories of such as floats, also among missing ones.
 
-    As `labels` as integers, each by itself: through floats those beyond 2^53 would be others where
-    no text is among them.
+    As `labels` as integers, also nullable ones, each by itself: through floats those beyond 2^53
+    would be others, where no text is among them.
     """
     y, types = in_native_order(y), declared_types(y)
     if set(map(str, types)) == {"bool"}:
         return like(y, np.asarray(y, dtype=np.float64))
-    others = (t for t in types if str(t) not in ("bool", "object"))
-    if not all(hasattr(t, "categories") and kind_of_type(t) == "numbers" for t in others):
+    if not all(str(t) in ("bool", "object") or _hides_numbers(t, labels) for t in types):
         return y
     cells = np.asarray(exact_labels(y), dtype=object)
     numeric = [bool(attempt(isinstance, cell, Real | np.bool_)[0]) for cell in cells.flat]
@@ -167,6 +166,14 @@ def as_plain_numbers(y, labels=False):
     found = map(partial(attempt, read), cells.flat)
     values = [missing if error else value for value, error in found]
     return like(y, np.array(values, dtype=type(missing)).reshape(cells.shape))
+
+
+def _hides_numbers(dtype, labels):
+    """Whether numpy knows no such type, of categories of numbers, or of integers as `labels`."""
+    integers = (
+        labels and not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "") in ("i", "u")
+    )
+    return (integers or hasattr(dtype, "categories")) and kind_of_type(dtype) == "numbers"
 
 
 def _whole(cell):
