@@ -105,12 +105,12 @@ def refuse_unfit_kernel(kernel, Z, points, *, released=False):
     with np.errstate(all="ignore"):
         together = values(points)
     if not np.isfinite(together).all():
-        box = (
-            "the widest box that may be released" if released else "the box of the inducing points"
-        )
+        box, hint = "the box of the inducing points", ""
+        if released:
+            box, hint = "the widest box that may be released", ": give X_bounds"
         raise ValueError(
             f"kernel must be finite on all points: {type(kernel).__name__} is not finite in {box}, "
-            "or around it" + ": give X_bounds." * released + "." * (not released)
+            f"or around it{hint}."
         )
     if released or not foreign_kernels(kernel):
         return

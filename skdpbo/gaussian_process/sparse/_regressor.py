@@ -76,7 +76,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Bound on the norm of k_Z(x), for the kernel release only: the smallest proved bound, or
         the paper's Eq. (9), Eq. (7) and (8), Eq. (4). Privacy holds for every choice.
     ratio : float or "optimal", default=1.0
-        c = sigma_a^2 / sigma_b^2, > 0, of the kernel release; optimal where released bounds need.
+        c = sigma_a^2 / sigma_b^2, > 0, of the kernel release; optimal if released bounds need it.
     posterior : str, default="noise_aware"
         "noise_aware": the privacy noise is part of the model. The others are overconfident, of one
         kernel: the paper's regularised solution with the covariance corrected to first order
@@ -326,7 +326,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         published = "Gaussian mechanism on kernel statistics"
         return self._described(published if self.release == "kernel" else super()._mechanism)
 
-    def _method(self, family, Z, found, **common):
+    def _method(self, family, Z, found=False, **common):
         """Return the release with its posterior; from public values."""
         common["posterior"] = self.posterior
         if self.release == "kernel":
