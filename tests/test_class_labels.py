@@ -115,8 +115,9 @@ def test_labels_and_groups_of_arrow_are_those_of_a_list():
         labels = checked_labels(y, np.array(LONG))
         assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, -1, -1]
         assert group_codes(y, 4).tolist() == [0, 1, 2, 3]  # a missing one is a group of its own
-    for table in (arrow.table, arrow.record_batch):
-        labels = checked_labels(table({"y": [*LONG, None]}), np.array(LONG))
+    table = arrow.table({"y": [*LONG, None]})
+    for y in (table, table.to_batches()[0]):
+        labels = checked_labels(y, np.array(LONG))
         assert label_positions(labels, np.array(LONG)).tolist() == [0, 1, -1]
 
 
