@@ -998,3 +998,22 @@ def test_containers_that_type_themselves_are_refused(name, protect):
     search = DPGridSearchCV(estimator, space, protect=protect, **guide)
     with pytest.raises(TypeError, match=f"^{name} is neither a numpy array"):
         search.fit(**given)
+
+
+@pytest.mark.parametrize("huge", [2**53 + 1, -(2**63), 2**62 + 1])
+@pytest.mark.parametrize("missing", [[], [None]])
+def test_a_long_integer_of_arrow_ends_no_search_and_is_not_quoted(huge, missing):
+    pytest.importorskip("pyarrow")
+    column = pd.Series([1, 2, huge, *missing], dtype="int64[pyarrow]")
+    settled = settled_rows(column.to_frame("a"))["a"]
+    assert str(settled.dtype) == "double[pyarrow]"
+    assert settled[:3].tolist() == [1.0, 2.0, float(huge)]
+    assert settled[3:].isna().all()
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+def test_a_long_integer_of_arrow_is_read_in_chunks():
+    pytest.importorskip("pyarrow")
+    X = pd.DataFrame({"a": pd.Series([*range(39), 2**62 + 1], dtype="int64[pyarrow]")})
+    search = DPGridSearchCV(DummyRegressor(), {"quantile": [0.1, 0.2]}, protect=Chunks(4))
+    assert search.set_params(loss_bound=4.0).fit(X, np.zeros(40)).best_params_
