@@ -24,6 +24,7 @@ from _support.internals import (
     as_numbers,
     as_objects,
     from_public_values,
+    group_codes,
     in_public_schema,
     isolated_outcomes,
     protected_positions,
@@ -1017,3 +1018,37 @@ def test_a_long_integer_of_arrow_is_read_in_chunks():
     X = pd.DataFrame({"a": pd.Series([*range(39), 2**62 + 1], dtype="int64[pyarrow]")})
     search = DPGridSearchCV(DummyRegressor(), {"quantile": [0.1, 0.2]}, protect=Chunks(4))
     assert search.set_params(loss_bound=4.0).fit(X, np.zeros(40)).best_params_
+
+
+FAR_DATES = [("date32", 2**31 - 1), ("timestamp[s]", 2**62), ("timestamp[s, tz=UTC]", 2**44)]
+
+
+@pytest.mark.parametrize(("kind", "far"), FAR_DATES)
+@pytest.mark.parametrize(
+    "public", [["a", "b"], pd.to_datetime(["2020", "2021"]), [date(2020, 1, 1), 1]]
+)
+def test_a_date_beyond_those_of_python_ends_no_search(kind, far, public):
+    pytest.importorskip("pyarrow")
+    near, odd = (arrow_dates([1, 2, day], kind).to_frame("a") for day in (3, far))
+    X_public = pd.DataFrame({"a": public})
+    fitting, found = (in_public_schema(X, None, X_public, None) for X in (near, odd))
+    pd.testing.assert_frame_equal(found.X[:2], fitting.X[:2])
+    assert found.unreadable[:2].tolist() == fitting.unreadable[:2].tolist()
+
+
+@pytest.mark.parametrize(("kind", "far"), FAR_DATES)
+@pytest.mark.parametrize(
+    "container", [pd.Series, pd.Index, lambda labels: labels.__arrow_array__()]
+)
+def test_a_group_named_by_a_date_beyond_those_of_python_is_one_of_its_own(kind, far, container):
+    pytest.importorskip("pyarrow")
+    labels = container(arrow_dates([1, far, 1, 2], kind).array)
+    assert group_codes(labels, 4).tolist() == [0, 1, 0, 2]
+
+
+def arrow_dates(values, kind):
+    import pyarrow as pa
+
+    zone = "UTC" if "tz" in kind else None
+    of_kind = pa.date32() if kind == "date32" else pa.timestamp("s", zone)
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(values, type=of_kind)))
