@@ -77,7 +77,9 @@ def group_codes(
 
 
 def _cells(groups):
-    """Protected: return the labels, None for one that cannot be read, as dates beyond Python's."""
+    """Protected: return the labels; of Arrow's, None for a date that is none of Python's."""
+    if not hasattr(groups, "to_pylist") and not hasattr(groups, "dtype"):
+        return groups
     cells, error = attempt(_listed, groups)
     if error is None:
         return cells
