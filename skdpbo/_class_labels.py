@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -46,7 +47,14 @@ def checked_classes(classes, y):
     Of `y` shape and type alone are looked at: no text is the label of a number.
     """
     refuse_sparse_and_complex(y, "y")
-    _refuse_columns(getattr(y, "shape", ()))
+    shape = getattr(y, "shape", ())
+    _refuse_columns(shape)
+    if shape[1:]:  # before the charge: a filter may make it an error
+        warn_caller(
+            "A column-vector y was passed when a 1d array was expected. Give y of shape "
+            "(n_samples,), for example by ravel().",
+            DataConversionWarning,
+        )
     if classes is None:
         return None
     labels = _sorted_labels(classes)
@@ -111,7 +119,7 @@ def checked_labels(y, classes):
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
         raise ValueError("Complex data not supported: y must be real.")
     _refuse_columns(array.shape)
-    labels = column_or_1d(y if classes is None else exact_labels(y), warn=True)
+    labels = column_or_1d(y if classes is None else exact_labels(y))
     if classes is None:  # beside given classes a missing label is another one, as in a list
         check_classification_targets(_present(labels))
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():

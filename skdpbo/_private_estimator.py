@@ -44,9 +44,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if fit is None:
             return
 
-        def without_underflow(*args, **kwargs):
-            # What underflows is 0: an error, which a caller may ask for, would cost the budget.
-            with np.errstate(under="ignore"):
+        def rounded(*args, **kwargs):
+            # Of overflow and underflow no error, which a caller may ask for: it would cost the
+            # budget, also as a warning. What is not finite is refused where it matters.
+            with np.errstate(all="ignore"):
                 return fit(*args, **kwargs)
 
         # A fit that stops, by an error or an interrupt, leaves the estimator as it was: released
@@ -56,7 +57,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             before = vars(self).copy()
             try:
                 # An interrupt may leave the error state of numpy changed, but not the caller's.
-                return copy_context().run(without_underflow, self, *args, **kwargs)
+                return copy_context().run(rounded, self, *args, **kwargs)
             except BaseException:
                 # With its last attribute the fit is complete: a warning was an error.
                 if vars(self).get("privacy_") is before.get("privacy_"):

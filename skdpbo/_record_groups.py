@@ -61,7 +61,6 @@ def group_codes(
         In {0, ..., n_groups - 1}, each of them present.
     """
     check_group_labels(groups, n_records, name=name, rows=rows)
-    groups = groups.to_pylist() if hasattr(groups, "to_pylist") else groups  # of Arrow
     labels = getattr(groups, "values", groups)  # of a series
     if type(labels) is np.ndarray and labels.dtype.kind in "biuf":
         first, codes = np.unique(labels, True, True, equal_nan=False)[1:]
@@ -69,12 +68,28 @@ def group_codes(
     known: dict[Any, int] = {}
     n_groups, codes = 0, np.empty(n_records, dtype=np.intp)
     with warnings.catch_warnings(action="ignore"):  # sparse labels warn where they are compared
-        for row, label in enumerate(groups):
+        for row, label in enumerate(_cells(groups)):
             # The hash or equality of a label may raise: an error that quotes a protected value.
             code, _ = attempt(_code_of, known, label, n_groups)
             codes[row] = n_groups if code is None else code
             n_groups += codes[row] == n_groups
     return codes
+
+
+def _cells(groups):
+    """Protected: return the labels; of Arrow's, None for a date that is none of Python's."""
+    if not hasattr(groups, "to_pylist") and not hasattr(groups, "dtype"):
+        return groups
+    cells, error = attempt(_listed, groups)
+    if error is None:
+        return cells
+    groups = getattr(groups, "array", groups)  # of pandas; labels of its index are no places
+    cells = (attempt(_listed, groups[row : row + 1])[0] for row in range(len(groups)))
+    return [None if cell is None else cell[0] for cell in cells]
+
+
+def _listed(labels):
+    return labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)  # of Arrow
 
 
 def _code_of(known, label, new):

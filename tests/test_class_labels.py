@@ -1,5 +1,6 @@
 """Labels beside given classes: one record decides no other record's label, and is not quoted."""
 
+import warnings
 from collections import deque
 from decimal import Decimal
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -359,3 +361,12 @@ def test_a_missing_label_in_a_list_ends_no_trial(odd, container):
     model = DPLogisticRegression(X_bounds=(-3, 3))
     search = DPGridSearchCV(model, {"C": [1.0]}, protect="all").fit(np.zeros((40, 2)), y)
     assert search.best_estimator_.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("model", PRIVATE)
+def test_a_column_of_labels_is_warned_of_before_the_charge(model):
+    y = np.array(LABELS)[:, None]
+    with PrivacyLedger(epsilon=1.0, delta=1e-3) as ledger:
+        with pytest.raises(DataConversionWarning), warnings.catch_warnings(action="error"):
+            clone(model).fit(np.zeros((40, 2)), y)
+        assert not ledger.entries

@@ -32,6 +32,7 @@ _SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations
 _UNEXPLAINED = 0.05  # share of the targets' squares: less is no effect that a user would see
+_STEEPEST = 1e200  # slope between bounds; noise may multiply it
 _OTHER_BOUNDS_OF_Y = (
     ", or take a TransformedTargetRegressor with a DPMinMaxScaler, which releases them, "
     "check_inverse=False and (0, 1)"
@@ -198,12 +199,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
                 rows, boxed_targets, guarantee.mu, source
             )
             w, shows = self._released_weights(records, z_scales.size, mu_left, source)
-        # In the units of X and y; bounds, centres and scales are public or released.
-        coef, intercept = z_scales.in_box_units(w)
-        unit = boxed_targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
-        self.coef_ = (coef / rows.half_width[:, None] * unit).T
-        centre = boxed_targets.centre + boxed_targets.half_width * t_scales.radius * t_scales.mean
-        self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
+            self._publish(z_scales.in_box_units(w), t_scales, rows, boxed_targets)
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         # In units of the half-widths of y_bounds.
@@ -217,12 +213,26 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
             warn_of_ends("y_bounds", ends)
         return self
 
+    def _publish(self, weights, t_scales, rows, targets):
+        """Set the weights in the units of X and y; bounds, centres and scales are public."""
+        coef, intercept = weights
+        unit = targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
+        self.coef_ = (coef / rows.half_width[:, None] * unit).T
+        centre = targets.centre + targets.half_width * t_scales.radius * t_scales.mean
+        self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
+
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
         targets = self._checked_targets(y)
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
         X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
         y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self, _OTHER_BOUNDS_OF_Y)
+        width, narrowest = (y_box[1] / 2 - y_box[0] / 2).max(), (X_box[1] / 2 - X_box[0] / 2).min()
+        if not width < _STEEPEST * min(narrowest, 1.0):  # after the charge it would be lost
+            raise ValueError(
+                f"y_bounds must be less than {2 * _STEEPEST:g} apart, and less than {_STEEPEST:g} "
+                "times as wide as each column of X_bounds: coefficients are floats."
+            )
         return targets, X_box, y_box
 
     def _standardised(self, rows, targets, mu, source):

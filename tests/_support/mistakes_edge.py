@@ -915,4 +915,52 @@ MISTAKES += [
         "if not",
         "tests/gaussian_process/sparse/test_private_bounds.py -k decides_nothing",
     ),
+    (
+        "_class_labels.py",
+        "if shape[1:]:",
+        "if False:",
+        "tests/test_class_labels.py -k warned_of_before",
+    ),
+    (
+        "model_selection/protection/_public_search.py",
+        "let_no_warning_be_an_error()  #",
+        "#",
+        f"{_SEARCH}/test_late_charge.py -k last_training",
+    ),
+    (
+        "model_selection/protection/_validation.py",
+        "                let_no_warning_be_an_error()\n",
+        "",
+        f"{_SEARCH}/test_late_charge.py -k last_training",
+    ),
+    (
+        "linear_model/_ridge.py",
+        "if not width < _STEEPEST * min(narrowest, 1.0):",
+        "if False:",
+        "tests/linear_model/test_ridge.py -k cost_nothing",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        'if str(dtype) == "double[pyarrow]":',
+        "if False:",
+        f"{_SEARCH}/rows/test_settled_types.py -k long_integer",
+    ),
+    (
+        "_private_estimator.py",
+        'with np.errstate(all="ignore"):',
+        'with np.errstate(under="ignore"):',
+        "tests/attacks/test_every_class.py -k far_from_one",
+    ),
+    (
+        "model_selection/rows/_object_table.py",
+        "elif _has_far_dates(column):",
+        "elif False:",
+        f"{_SEARCH}/rows/test_settled_types.py -k beyond_those",
+    ),
+    (
+        "_record_groups.py",
+        "cells, error = attempt(_listed, groups)",
+        "cells, error = _listed(groups), None",
+        f"{_SEARCH}/rows/test_settled_types.py -k beyond_those",
+    ),
 ]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import has_fit_parameter
 
@@ -25,7 +25,7 @@ from _support.private_estimators import (
 )
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.audit import Secrets, Traces, leak_scan, same_seed_difference
-from skdpbo.gaussian_process import DPSparseGPRegressor, ProjectedGP
+from skdpbo.gaussian_process import DPSparseGPRegressor, PrivateProjection, ProjectedGP
 from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
@@ -193,6 +193,20 @@ def test_all_noise_and_no_data(name):
 def test_errors_that_numpy_raises_on_request_cost_no_budget(name):
     with warnings.catch_warnings(action="ignore"), np.errstate(all="raise"):
         SUBJECTS[name](records_of(name))
+
+
+FAR = {  # from 1: what overflows
+    "variance": DPSparseGPRegressor(ConstantKernel(1e300) * RBF(1.0), inducing_points=1, **BOXES),
+    "kernel": DPSparseGPRegressor(DotProduct(0.0), inducing_points=4, X_bounds=(0, 1e-100)),
+    "ball": PrivateProjection(data_norm=1e300),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("name", FAR)
+def test_parameters_far_from_one_cost_no_budget_where_numpy_raises(name):
+    with np.errstate(all="raise"):
+        assert clone(FAR[name]).fit(X, Y).privacy_.epsilon == 1.0
 
 
 @pytest.mark.quick_cases(1)

@@ -229,12 +229,25 @@ def test_guarantee_ledger_seed_and_warning(table):
         ({"alpha": 5e-324}, ValueError),
         ({"y_bounds": (1, 0)}, ValueError),
         ({"y_bounds": ([0, 0], [1, 1])}, ValueError),
+        ({"y_bounds": (0, 1e308)}, ValueError),  # coefficients would be infinite
+        (
+            {"X_bounds": ([-1, -1e-150, -1, -1], [1, 1e-150, 1, 1]), "y_bounds": (0, 1e60)},
+            ValueError,
+        ),
         ({"fit_intercept": 3}, TypeError),
     ],
-    ids=["epsilon", "alpha", "flag", "tiny", "order", "length", "intercept"],
+    ids=["epsilon", "alpha", "flag", "tiny", "order", "length", "wide", "steep", "intercept"],
 )
 def test_bad_parameters_cost_nothing(table, parameters, error):
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
         with pytest.raises(error):
             DPRidge(**(BOX | parameters)).fit(*table)
         assert not ledger.entries
+
+
+def test_coefficients_between_the_steepest_bounds_are_finite():
+    X = np.linspace(0, 1e-150, 40)[:, None]
+    model = DPRidge(X_bounds=(0, 1e-150), y_bounds=(0, 1e49))
+    with np.errstate(all="raise"), warnings.catch_warnings(action="error"):
+        model.fit(X, X[:, 0] * 1e199)
+    assert np.isfinite(model.predict(X)).all()

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import IsolationForest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.multiclass import OneVsRestClassifier
@@ -673,3 +674,43 @@ def test_a_negated_loss_is_warned_of_where_no_row_is_public():
     search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=NEGATED, protect=Chunks(4))
     with pytest.warns(DryRunWarning, match="no loss of .* is above 0"):
         search.fit(X, X[:, 0])
+
+
+class OfAllRows(LogisticRegression):
+    """A model that warns where it is trained on all public rows."""
+
+    def fit(self, X, y):
+        if len(X) == 90:
+            warnings.warn("not converged", ConvergenceWarning, stacklevel=2)
+        return super().fit(X, y)
+
+
+SEARCHES = {
+    "guided": partial(DPGridSearchCV, param_grid={"C": [0.1, 1.0]}),
+    "unguided": partial(DPGridSearchCV, param_grid={"C": [0.1, 1.0]}, guide=False),
+    "noisy scores": partial(
+        DPBayesSearchCV,
+        search_spaces={"C": (0.1, 1.0)},
+        mechanism="gaussian",
+        n_iter=2,
+        n_initial_points=2,
+        n_candidates=4,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_warning_that_is_an_error_does_not_end_the_last_training(name):
+    search = SEARCHES[name](OfAllRows())
+    with (
+        PrivacyLedger(epsilon=1.0, delta=1e-3) as ledger,
+        warnings.catch_warnings(record=True) as seen,
+    ):
+        warnings.simplefilter("error", ConvergenceWarning)
+        search.fit(X, LABELS, **VALIDATION)
+        with pytest.raises(ConvergenceWarning):  # the caller's filters are as they were
+            warnings.warn("not converged", ConvergenceWarning, stacklevel=1)
+    assert [shown.category for shown in seen] == [ConvergenceWarning]
+    assert [entry.guarantee for entry in ledger.entries] == [search.privacy_]
+    assert hasattr(search, "best_estimator_")

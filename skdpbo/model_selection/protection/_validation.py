@@ -1,6 +1,7 @@
 """``protect="validation"``: public rows train, and everything but one private choice is public."""
 
 import time
+import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
@@ -25,7 +26,11 @@ from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.private_training._estimators import has_private_part, stated_classes
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
-from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
+from skdpbo.model_selection.protection._public_search import (
+    PublicSearch,
+    let_no_warning_be_an_error,
+    without_tracebacks,
+)
 from skdpbo.model_selection.protection._score_share import (
     mechanism_with_score,
     warn_if_release_is_noisy,
@@ -188,7 +193,9 @@ class ValidationProtection(PublicSearch):
             # The winner is trained on the public rows, as `BaseSearchCV` would.
             best = with_params(searcher.estimator, chosen.candidates[chosen.index])
             start = time.time()
-            best.fit(X, *(() if y is None else (y,)), **self.fit_params)
+            with warnings.catch_warnings():
+                let_no_warning_be_an_error()
+                best.fit(X, *(() if y is None else (y,)), **self.fit_params)
             model = {"best_estimator_": best, "refit_time_": time.time() - start}
             return replace(chosen, attributes=model | chosen.attributes)
 

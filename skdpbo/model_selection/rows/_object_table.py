@@ -198,7 +198,7 @@ def of_one_kind(y):
 
 
 def without_signals(X_val):
-    """Return a copy of a protected frame, with NaN for cells that `isna` of pandas raises on.
+    """Return a copy of a protected frame, with missing cells for those that pandas raises on.
 
     One signalling NaN fails the test of its whole column.
     """
@@ -209,7 +209,16 @@ def without_signals(X_val):
             tested = [(cell, attempt(type(column)([cell], dtype=object).isna)) for cell in column]
             cells = [np.nan if error else cell for cell, (_, error) in tested]
             X.isetitem(j, of_objects(column, cells))
+        elif _has_far_dates(column):
+            read = (attempt(list, column.iloc[[k]]) for k in range(len(column)))
+            X.isetitem(j, column.mask([error is not None for _, error in read]))
     return X
+
+
+def _has_far_dates(column):
+    """Whether dates of Arrow are beyond those of Python: one ends any look at its column."""
+    is_other = hasattr(column.dtype, "pyarrow_dtype") and kind_of_type(column.dtype) == "others"
+    return is_other and attempt(list, column)[1] is not None
 
 
 def of_objects(column, cells):

@@ -93,6 +93,9 @@ def is_single_column(X):
 def _settled_column(column):
     if getattr(column.dtype, "kind", "") not in _DATES:
         dtype = _settled_type(column.dtype, object)  # objects hold truth values beside missing ones
+        if str(dtype) == "double[pyarrow]":  # pandas' own cast quotes an integer beyond 2^53
+            cells = column.array.__arrow_array__().cast("double", safe=False)
+            return type(column)(type(column.array)(cells), index=column.index, name=column.name)
         return column if dtype is None else column.astype(dtype)
     # Dates and durations without nanoseconds, which readers take if one value needs them. Coarser
     # units are the user's declaration.

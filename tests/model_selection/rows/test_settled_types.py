@@ -24,6 +24,7 @@ from _support.internals import (
     as_numbers,
     as_objects,
     from_public_values,
+    group_codes,
     in_public_schema,
     isolated_outcomes,
     protected_positions,
@@ -998,3 +999,56 @@ def test_containers_that_type_themselves_are_refused(name, protect):
     search = DPGridSearchCV(estimator, space, protect=protect, **guide)
     with pytest.raises(TypeError, match=f"^{name} is neither a numpy array"):
         search.fit(**given)
+
+
+@pytest.mark.parametrize("huge", [2**53 + 1, -(2**63), 2**62 + 1])
+@pytest.mark.parametrize("missing", [[], [None]])
+def test_a_long_integer_of_arrow_ends_no_search_and_is_not_quoted(huge, missing):
+    pytest.importorskip("pyarrow")
+    column = pd.Series([1, 2, huge, *missing], dtype="int64[pyarrow]")
+    settled = settled_rows(column.to_frame("a"))["a"]
+    assert str(settled.dtype) == "double[pyarrow]"
+    assert settled[:3].tolist() == [1.0, 2.0, float(huge)]
+    assert settled[3:].isna().all()
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+def test_a_long_integer_of_arrow_is_read_in_chunks():
+    pytest.importorskip("pyarrow")
+    X = pd.DataFrame({"a": pd.Series([*range(39), 2**62 + 1], dtype="int64[pyarrow]")})
+    search = DPGridSearchCV(DummyRegressor(), {"quantile": [0.1, 0.2]}, protect=Chunks(4))
+    assert search.set_params(loss_bound=4.0).fit(X, np.zeros(40)).best_params_
+
+
+FAR_DATES = [("date32", 2**31 - 1), ("timestamp[s]", 2**62), ("timestamp[s, tz=UTC]", 2**44)]
+
+
+@pytest.mark.parametrize(("kind", "far"), FAR_DATES)
+@pytest.mark.parametrize(
+    "public", [["a", "b"], pd.to_datetime(["2020", "2021"]), [date(2020, 1, 1), 1]]
+)
+def test_a_date_beyond_those_of_python_ends_no_search(kind, far, public):
+    pytest.importorskip("pyarrow")
+    near, odd = (arrow_dates([1, 2, day], kind).to_frame("a") for day in (3, far))
+    X_public = pd.DataFrame({"a": public})
+    fitting, found = (in_public_schema(X, None, X_public, None) for X in (near, odd))
+    pd.testing.assert_frame_equal(found.X[:2], fitting.X[:2])
+    assert found.unreadable[:2].tolist() == fitting.unreadable[:2].tolist()
+
+
+@pytest.mark.parametrize(("kind", "far"), FAR_DATES)
+@pytest.mark.parametrize(
+    "container", [pd.Series, pd.Index, lambda labels: labels.__arrow_array__()]
+)
+def test_a_group_named_by_a_date_beyond_those_of_python_is_one_of_its_own(kind, far, container):
+    pytest.importorskip("pyarrow")
+    labels = container(arrow_dates([1, far, 1, 2], kind).array)
+    assert group_codes(labels, 4).tolist() == [0, 1, 0, 2]
+
+
+def arrow_dates(values, kind):
+    import pyarrow as pa
+
+    zone = "UTC" if "tz" in kind else None
+    of_kind = pa.date32() if kind == "date32" else pa.timestamp("s", zone)
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(values, type=of_kind)))
