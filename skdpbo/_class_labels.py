@@ -49,21 +49,20 @@ def checked_classes(classes, y):
     refuse_sparse_and_complex(y, "y")
     shape = getattr(y, "shape", ())
     _refuse_columns(shape)
+    labels = None if classes is None else _sorted_labels(classes)
+    if labels is not None:
+        refuse_other_kind(labels, y)
+        if kind_of_type(labels.dtype) == "numbers" and getattr(y, "dtype", None) == np.object_:
+            warn_caller(
+                "y is of the type of objects, and classes are numbers: texts, also those of "
+                "numbers, are labels of no class. Give y a type of numbers.",
+                SkdpboWarning,
+            )
     if shape[1:]:  # before the charge: a filter may make it an error
         warn_caller(
             "A column-vector y was passed when a 1d array was expected. Give y of shape "
             "(n_samples,), for example by ravel().",
             DataConversionWarning,
-        )
-    if classes is None:
-        return None
-    labels = _sorted_labels(classes)
-    refuse_other_kind(labels, y)
-    if kind_of_type(labels.dtype) == "numbers" and getattr(y, "dtype", None) == np.object_:
-        warn_caller(
-            "y is of the type of objects, and classes are numbers: texts, also those of numbers, "
-            "are labels of no class. Give y a type of numbers.",
-            SkdpboWarning,
         )
     return labels
 
