@@ -79,7 +79,6 @@ IN_FRAMES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize("kind", IN_FRAMES)
 def test_a_missing_label_rounds_no_other(kind):
     def positions(cell):

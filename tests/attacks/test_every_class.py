@@ -202,7 +202,11 @@ FAR = {  # from 1: what overflows
 }
 
 
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.filterwarnings(
+    "ignore::skdpbo.exceptions.DefaultBoundsWarning",
+    "ignore::skdpbo.exceptions.KernelUnitsWarning",
+    "ignore::skdpbo.exceptions.OutsideBoundsWarning",
+)
 @pytest.mark.parametrize("name", FAR)
 def test_parameters_far_from_one_cost_no_budget_where_numpy_raises(name):
     with np.errstate(all="raise"):

@@ -72,7 +72,6 @@ def left_in_memory(monkeypatch):
         monkeypatch.setattr(np, name, filled)
 
 
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("name", FITS)
 def test_nothing_fitted_has_what_was_in_its_memory(name, monkeypatch):
     left_in_memory(monkeypatch)

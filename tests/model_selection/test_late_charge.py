@@ -699,7 +699,6 @@ SEARCHES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_warning_that_is_an_error_does_not_end_the_last_training(name):
     search = SEARCHES[name](OfAllRows())

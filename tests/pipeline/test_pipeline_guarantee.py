@@ -81,7 +81,6 @@ class TestGroups:
         last = DPRidge(X_bounds=(-1, 1), y_bounds=(0, 1)).set_fit_request(groups=model)
         return make_pipeline(first, second, last).fit(X, X[:, 0], groups=[*range(15)] * 2)
 
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.WideBoundsWarning")
     def test_steps_that_were_fitted_with_groups_protect_them(self):
         with config_context(enable_metadata_routing=True):
             pipeline = self.fitted(scaler=True, model=True)

@@ -1012,7 +1012,6 @@ def test_a_long_integer_of_arrow_ends_no_search_and_is_not_quoted(huge, missing)
     assert settled[3:].isna().all()
 
 
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 def test_a_long_integer_of_arrow_is_read_in_chunks():
     pytest.importorskip("pyarrow")
     X = pd.DataFrame({"a": pd.Series([*range(39), 2**62 + 1], dtype="int64[pyarrow]")})
