@@ -63,7 +63,8 @@ def refuse_revealing_parts(estimator, candidates):
                     f"{name} must be None: a cache stores protected rows on disk and repeats the "
                     "noise of an earlier fit."
                 )
-            if last == "verbose" and value:
+            # LightGBM is silent below zero.
+            if last == "verbose" and value and not (isinstance(value, numbers.Real) and value < 0):
                 raise ValueError(f"{name} must be 0: messages could reveal protected rows.")
         if get_tags(model).input_tags.pairwise:
             raise ValueError(
