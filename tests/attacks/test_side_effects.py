@@ -323,6 +323,46 @@ class TestHooks:
         assert self.shown(monkeypatch) >= 3
 
 
+TRACKED = []  # scores of trainings
+TRACKING = SimpleNamespace(_AUTOLOGGING_GLOBALLY_DISABLED=False)
+
+
+class Tracked(Ridge):
+    """Its `fit` is patched as by MLflow: the training is scored, and the score stored."""
+
+    def fit(self, X, y):
+        fitted = super().fit(X, y)
+        if not TRACKING._AUTOLOGGING_GLOBALLY_DISABLED:
+            TRACKED.append(self.score(X, y))
+        return fitted
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
+class TestTrackers:
+    """Scores that a tracker of experiments stores, of trainings on protected rows."""
+
+    def n_tracked(self, monkeypatch, **params):
+        TRACKED.clear()
+        monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
+        search = DPGridSearchCV(Tracked(), {"alpha": [0.1, 1.0]}, loss_bound=1.0, **params)
+        search.fit(X, Y)
+        assert TRACKING._AUTOLOGGING_GLOBALLY_DISABLED is False
+        Tracked().fit(X, Y)
+        return len(TRACKED) - 1
+
+    @pytest.mark.parametrize("secret_trials", [False, True])
+    def test_nothing_is_stored(self, secret_trials, monkeypatch):
+        params = {"protect": Chunks(2)}
+        if secret_trials:
+            trained = PrivacyGuarantee(epsilon=0.1)
+            params = {"protect": PrivateSelection(estimator_guarantee=trained), "epsilon": 3.0}
+        assert self.n_tracked(monkeypatch, **params) == 0
+
+    def test_scores_are_found(self, monkeypatch):
+        put(monkeypatch, "silence: _hooks", lambda: ())
+        assert self.n_tracked(monkeypatch, protect=Chunks(2)) >= 4
+
+
 BOUND = ContextVar("bound", default=())
 FOUND = []  # bound before by others, where a model is trained
 
