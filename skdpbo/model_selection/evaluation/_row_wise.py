@@ -315,7 +315,11 @@ def _texts(value):
 def _is_among(homes, thing):
     """Whether a class or function is the one of its name in the module of a table."""
     name = getattr(thing, "__name__", "")
-    return name in homes and getattr(sys.modules.get(homes[name]), name, None) is thing
+    home = homes.get(name, "")
+    package = home.partition(".")[0]
+    # Of its package as well: scikit-learn-intelex puts its own classes in the place of others.
+    origin = str(getattr(thing, "__module__", "")).partition(".")[0]
+    return origin == package and getattr(sys.modules.get(home), name, None) is thing
 
 
 def step_name(step, path):

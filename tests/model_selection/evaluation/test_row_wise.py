@@ -294,3 +294,10 @@ def test_minor_versions_are_compared_as_numbers(version, later, monkeypatch):
 def test_the_name_of_a_class_is_not_enough():
     imposter = type("StandardScaler", (StandardScaler,), {"__module__": "sklearn.preprocessing"})
     assert unverified_steps(imposter()) == ("StandardScaler",)
+
+
+def test_a_class_that_has_taken_the_place_of_another_is_not_verified(monkeypatch):
+    # As scikit-learn-intelex puts its own in the place of scikit-learn's.
+    other = type("StandardScaler", (StandardScaler,), {"__module__": "sklearnex.preprocessing"})
+    monkeypatch.setattr(sklearn.preprocessing, "StandardScaler", other)
+    assert unverified_steps(other()) == ("StandardScaler",)
