@@ -204,14 +204,19 @@ def _hooks():
     yield logging.Logger, "callHandlers", _drop
     yield threading, "excepthook", _drop
     yield sys, "unraisablehook", _drop
-    # Autologging of MLflow scores each fit on its training rows, and stores the scores.
-    tracking = sys.modules.get("mlflow.utils.autologging_utils")
-    if hasattr(tracking, "_AUTOLOGGING_GLOBALLY_DISABLED"):
+    # It scores each fit on its training rows, and stores the scores.
+    if (tracking := mlflow_autologging()) is not None:
         yield tracking, "_AUTOLOGGING_GLOBALLY_DISABLED", True
     # Progress bars and tables in a notebook are not written to a stream.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if (publisher := getattr(shell, "display_pub", None)) is not None:
         yield publisher, "publish", _drop
+
+
+def mlflow_autologging():
+    """Return MLflow's module of autologging, if it was imported and can be turned off."""
+    tracking = sys.modules.get("mlflow.utils.autologging_utils")
+    return tracking if hasattr(tracking, "_AUTOLOGGING_GLOBALLY_DISABLED") else None
 
 
 def _drop(*args, **kwargs):

@@ -39,9 +39,11 @@ from _support.interrupts import interrupted
 from _support.planted import SameContext, original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
+from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.gaussian_process import PrivateProjection
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks, PrivateSelection
-from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
 
@@ -324,7 +326,9 @@ class TestHooks:
 
 
 TRACKED = []  # scores of trainings
-TRACKING = SimpleNamespace(_AUTOLOGGING_GLOBALLY_DISABLED=False)
+TRACKING = SimpleNamespace(
+    _AUTOLOGGING_GLOBALLY_DISABLED=False, autologging_is_disabled={"sklearn": False}.get
+)
 
 
 class Tracked(Ridge):
@@ -361,6 +365,22 @@ class TestTrackers:
     def test_scores_are_found(self, monkeypatch):
         put(monkeypatch, "silence: _hooks", lambda: ())
         assert self.n_tracked(monkeypatch, protect=Chunks(2)) >= 4
+
+    def test_a_private_model_by_itself_warns_before_it_is_charged(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
+        model = DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3))
+        with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+            with pytest.raises(VoidGuaranteeWarning, match="autologging is on"):
+                model.fit(X, Y)
+            assert not ledger.entries
+        for name, off in (
+            ("_AUTOLOGGING_GLOBALLY_DISABLED", True),
+            ("autologging_is_disabled", {"sklearn": True}.get),
+        ):
+            monkeypatch.setattr(TRACKING, name, off)
+            model.fit(X, Y)
+            monkeypatch.undo()
+            monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
 
 
 BOUND = ContextVar("bound", default=())
