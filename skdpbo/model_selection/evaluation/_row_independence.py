@@ -306,7 +306,8 @@ class _Watch:
     def __call__(self, *args, **kwargs):
         """Return what the function returns."""
         if not args:  # LightGBM calls its own methods with names
-            first = next(iter(inspect.signature(self.function).parameters), None)
+            signature, _ = attempt(inspect.signature, self.function)
+            first = next(iter(signature.parameters), None) if signature else None
             if first not in kwargs:
                 return self.function(**kwargs)
             args = [kwargs.pop(first)]

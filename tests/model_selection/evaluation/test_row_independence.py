@@ -284,7 +284,16 @@ class CalledWithout(CalledByName):
         return self.predict_proba(X=self.rows_)[:, 1]
 
 
-@pytest.mark.parametrize("model", [CalledByName(), CalledWithout()])
+class WithoutSignature(CalledWithout):
+    """Calls a method of which no signature is known, as some compiled ones."""
+
+    def decision_function(self, **kwargs):
+        return self.predict_proba(X=self.rows_)[:, 1]
+
+    decision_function.__signature__ = "none"
+
+
+@pytest.mark.parametrize("model", [CalledByName(), CalledWithout(), WithoutSignature()])
 def test_methods_called_by_name(model):
     model.fit(X, Y)
     with watched_steps(model):
