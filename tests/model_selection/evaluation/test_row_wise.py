@@ -296,8 +296,18 @@ def test_the_name_of_a_class_is_not_enough():
     assert unverified_steps(imposter()) == ("StandardScaler",)
 
 
-def test_a_class_that_has_taken_the_place_of_another_is_not_verified(monkeypatch):
-    # As scikit-learn-intelex puts its own in the place of scikit-learn's.
-    other = type("StandardScaler", (StandardScaler,), {"__module__": "sklearnex.preprocessing"})
+def initialised_elsewhere(self, *, copy=True, with_mean=True, with_std=True):
+    self.copy, self.with_mean, self.with_std = copy, with_mean, with_std
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"__module__": "sklearnex.preprocessing"},  # as of scikit-learn-intelex
+        {"__module__": "sklearn.preprocessing", "__init__": initialised_elsewhere},  # of cuml.accel
+    ],
+)
+def test_a_class_that_has_taken_the_place_of_another_is_not_verified(body, monkeypatch):
+    other = type("StandardScaler", (StandardScaler,), body)
     monkeypatch.setattr(sklearn.preprocessing, "StandardScaler", other)
     assert unverified_steps(other()) == ("StandardScaler",)
