@@ -161,9 +161,7 @@ HOMES = {
         "largest_trial_epsilon ranking_selection"
     ),
     "model_selection.private_training._statements": "mark_total noise_seeds",
-    "model_selection.private_training._trial_score": (
-        "TotalRelease gaussian_mu losses_of total_loss_sensitivity trial_score"
-    ),
+    "model_selection.private_training._trial_score": ("gaussian_mu losses_of trial_score"),
     "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
     "model_selection.protection._score_share": "warn_if_trial_is_noisy",
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
@@ -191,7 +189,7 @@ HOMES = {
         "NoisySums ReleasedScore SumGroup SumNoise centred_total ratio_ends "
         "score_of_secret_count score_std"
     ),
-    "model_selection.scoring._scorer": "PerRecordScorer",
+    "model_selection.scoring._scorer": "PerRecordScorer total_loss_sensitivity",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",
     "model_selection.scoring.metrics._confusion": (
         "Ratio confusion_cells cost_matrix one_vs_rest_counts"

@@ -81,6 +81,7 @@ STAGES = {
     "row-wise steps": "model_selection.evaluation._row_wise",
     "row release": "gaussian_process.outsourced._row_release",
     "scikit-learn": "model_selection._sklearn",
+    "scorer": "model_selection.scoring._scorer",
     "search": "model_selection._base",
     "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
@@ -478,7 +479,7 @@ BUGS = {
         "one-hot encoder: representatives": lambda column, codes: np.arange(len(column)),
     },
     "half of the sensitivity of a score": {
-        "trial score: total_loss_sensitivity": lambda units: units // 2
+        "scorer: total_loss_sensitivity": lambda units: units // 2
     },
     # Chunks
     "chunks: a record moves its own loss alone": {
