@@ -55,7 +55,7 @@ HOMES = {
     ),
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (
-        "certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm norm_bound "
+        "NORM_BOUNDS certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm "
         "optimal_ratio product_grid_norm searched_norm separation_norm "
         "spectral_norm trivial_norm"
     ),
