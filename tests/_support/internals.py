@@ -40,9 +40,7 @@ HOMES = {
     "gaussian_process.outsourced._messages": (
         "Answer ProtocolError Query REASONS Refusal decode encode"
     ),
-    "gaussian_process.outsourced._noisy_covariance": (
-        "NoisyInputRBF check_averaged_kernel noisy_inputs"
-    ),
+    "gaussian_process.outsourced._noisy_covariance": ("NoisyInputRBF noisy_inputs"),
     "gaussian_process.outsourced._noisy_kernels": ("NoisyRowsKernel gaussian_mixture shrinkage"),
     "gaussian_process.outsourced._noisy_rows": "NoisyRows",
     "gaussian_process.outsourced._random_projection": (
