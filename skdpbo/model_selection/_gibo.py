@@ -296,13 +296,13 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
         steps.check()
         return TrajectorySearch(
-            release,
+            release=release,
             descent=steps,
             largest_batch=defaults.largest_batch,
             n_iter=defaults.n_iter if self.n_iter is None else self.n_iter,
             random_state=self._public_seed(),
             surrogate=self._surrogate(),
-            start=self._start,
+            given_start=self._start,
             public_search=search,
             verbose=self.verbose,
         )

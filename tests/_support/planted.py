@@ -538,7 +538,7 @@ BUGS = {
     },
     "private descent: a step is forgotten in the count": {
         "trajectory search: TrajectorySearch.n_models": lambda search, n_dims: (
-            (search._n_iter - 1) * (n_dims + 1)
+            (search.n_iter - 1) * (n_dims + 1)
         )
     },
     "private descent: the cost of a group is not read at each point": {
