@@ -256,7 +256,15 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         random_state=None,
     ):
         super().__init__(
-            estimator,
+            estimator=estimator,
+            search_spaces=search_spaces,
+            n_iter=n_iter,
+            protect=protect,
+            guide=guide,
+            init=init,
+            descent=descent,
+            end_fraction=end_fraction,
+            surrogate=surrogate,
             epsilon=epsilon,
             delta=delta,
             scoring=scoring,
@@ -273,14 +281,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             return_train_score=return_train_score,
             random_state=random_state,
         )
-        self.search_spaces = search_spaces
-        self.n_iter = n_iter
-        self.protect = protect
-        self.guide = guide
-        self.init = init
-        self.descent = descent
-        self.end_fraction = end_fraction
-        self.surrogate = surrogate
 
     def _protection(self):
         kind = PrivateDescentProtection if self.protect == "all" else ValidationProtection
