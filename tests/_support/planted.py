@@ -75,6 +75,7 @@ STAGES = {
     "public memory": "model_selection.protection._public_memory",
     "public training": "model_selection.evaluation._public_training",
     "record gradients": "model_selection.evaluation._record_gradients",
+    "row answers": "_isolation._row_answers",
     "release methods": "gaussian_process.sparse._release_methods",
     "ridge": "linear_model._ridge",
     "row blocks": "_row_blocks",
@@ -388,7 +389,7 @@ BUGS = {
     },
     "protected rows are read all at once": {"public types: _rows_as_numbers": read_at_once},
     "categories are taken as they are": {"public types: _with_public_categories": as_it_is},
-    "one failing record fails all": {"train and score: _outcomes_apart": all_losses_worst},
+    "one failing record fails all": {"row answers: _apart": all_losses_worst},
     "models' warnings and output come through": {
         "isolation: warnings": NO_FILTER,
         "isolation: nothing_leaves": no_context,
