@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from skdpbo._isolation._isolated_calls import OneAtATime
+from skdpbo._isolation._isolated_calls import OneAtATime, is_estimator
 from skdpbo._isolation._row_answers import answers_by_row
 from skdpbo._isolation._silence import nothing_leaves
 
@@ -49,8 +49,7 @@ def own_copy(model):
     copies = {}  # deepcopy's memo: without what is its own copy
     copied = copy.deepcopy(model, copies)
     for part in (model, *getattr(model, "get_params", dict)().values()):
-        has_parts = hasattr(part, "get_params") and not isinstance(part, type)
-        if has_parts and id(part) not in copies:
+        if is_estimator(part) and id(part) not in copies:
             raise TypeError(
                 f"{type(part).__name__} cannot be copied, and would keep protected rows: take its "
                 "__deepcopy__ away."
