@@ -51,6 +51,7 @@ _NO_REFIT = (
     "it was initialized with refit=False. Train an estimator with best_params_ on rows that may be "
     "used; a private training spends another budget."
 )
+_OF_SCIKIT_LEARN = signature(BaseSearchCV).parameters.keys()
 
 
 class Fitted:
@@ -93,8 +94,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     @abstractmethod
     def __init__(self, **parameters):
         # Assigned and not looked at, as scikit-learn's conventions want it.
-        theirs = signature(BaseSearchCV).parameters.keys() & parameters
-        super().__init__(**{name: parameters.pop(name) for name in theirs})
+        theirs = {name: parameters.pop(name) for name in _OF_SCIKIT_LEARN & parameters}
+        super().__init__(**theirs)
         vars(self).update(parameters)
 
     def set_params(self, **params):
