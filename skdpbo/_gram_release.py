@@ -64,19 +64,23 @@ def release_gram(gram, mu, radius, source=None):
     sigma : float
         Standard deviation of the noise on the diagonal; sigma / sqrt 2 off it.
     """
-    p = len(gram)
-    square, n_draws = radius**2, p * p
+    square, n_draws = radius**2, gram.size
     full = second_moment_sensitivity(square)
     # Off the diagonal an entry counts twice in the squared norm: sqrt 2 W^2 / sqrt 2 = W^2.
     on = GaussianMechanism(mu=mu, sensitivity=full, lattice=1.0, n_draws=n_draws)
     off = GaussianMechanism(mu=mu, sensitivity=square, lattice=1.0, n_draws=n_draws)
+    return noisy_symmetric(gram, on, off, source), on.sigma
+
+
+def noisy_symmetric(matrix, on_diagonal, off_diagonal, source):
+    """Protected: add the noise of one mechanism on the diagonal, of another off it."""
+    p = len(matrix)
+    noisy, upper = np.zeros((p, p)), np.triu_indices(p, 1)
     # Each entry off the diagonal once: the other half repeats it, noise included.
-    noisy = np.zeros((p, p))
-    rows, columns = np.triu_indices(p, 1)
-    noisy[rows, columns] = np.asarray(off.release(gram[rows, columns], source), float)
+    noisy[upper] = off_diagonal.release(matrix[upper], source)
     noisy += noisy.T
-    noisy[np.diag_indices(p)] = np.asarray(on.release(gram.diagonal().copy(), source), float)
-    return noisy, on.sigma
+    noisy[np.diag_indices(p)] = on_diagonal.release(matrix.diagonal().copy(), source)
+    return noisy
 
 
 def lifted(B, sb, n_records):

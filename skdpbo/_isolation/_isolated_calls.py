@@ -224,10 +224,14 @@ def parts_inside(value, depth=3):
         yield from parts_inside(part, depth)
 
 
+def is_estimator(value):
+    """Whether a value is an estimator or a kernel; classes of them are not."""
+    return hasattr(value, "get_params") and not isinstance(value, type)
+
+
 def own_params(value):
     """Return the parameters of an estimator itself, by name; none of anything else."""
-    is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
-    return value.get_params(deep=False) if is_estimator else {}
+    return value.get_params(deep=False) if is_estimator(value) else {}
 
 
 def _is_frozen(part):
@@ -311,7 +315,7 @@ def refuse_cached_functions(estimator, candidates=(), scoring=None):
     for params in [estimator.get_params(deep=True), *functions, *candidates]:
         for name, value in params.items():
             parts = [value]  # of a candidate that is an estimator, its own functions as well
-            if hasattr(value, "get_params") and not isinstance(value, type):
+            if is_estimator(value):
                 parts += value.get_params(deep=True).values()
             for part in parts:
                 while isinstance(part, functools.partial):  # also around a cached function

@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 
-from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import OneAtATime
+from skdpbo._isolation._isolated_calls import OneAtATime, is_estimator
+from skdpbo._isolation._row_answers import answers_by_row
 from skdpbo._isolation._silence import nothing_leaves
 
 _ONE_AT_A_TIME = OneAtATime()  # filters of warnings belong to the process
@@ -34,20 +34,8 @@ def isolated_answers(function, X, missing):
     filters, floats = warnings.catch_warnings(record=True), np.errstate(all="ignore")
     with nothing_leaves(), _ONE_AT_A_TIME, filters, floats:
         warnings.simplefilter("ignore")
-        # A copy, as user code may write into what it is given; below for the same reason.
-        answers, error = attempt(function, X.copy())
-        if error is None:
-            return answers
-        # An error for the batch would reveal that some row is bad: rows are tried one by one, and
-        # the good ones again in their places, as BLAS may round a row by its position.
-        alone = [attempt(function, row[None].copy())[0] for row in X]
-        bad = np.array([answer is None for answer in alone])
-        if not bad.all():
-            places = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(X)))
-            answers, error = attempt(function, X[places])
-            if error is None:
-                return np.where(bad.reshape(-1, *[1] * missing.ndim), missing, answers)
-        return np.vstack([missing if answer is None else answer for answer in alone])
+        # Copies, as user code may write into what it is given.
+        return answers_by_row(lambda rows: function(X[rows]), np.zeros(len(X), bool), missing)
 
 
 def own_copy(model):
@@ -61,8 +49,7 @@ def own_copy(model):
     copies = {}  # deepcopy's memo: without what is its own copy
     copied = copy.deepcopy(model, copies)
     for part in (model, *getattr(model, "get_params", dict)().values()):
-        has_parts = hasattr(part, "get_params") and not isinstance(part, type)
-        if has_parts and id(part) not in copies:
+        if is_estimator(part) and id(part) not in copies:
             raise TypeError(
                 f"{type(part).__name__} cannot be copied, and would keep protected rows: take its "
                 "__deepcopy__ away."

@@ -22,6 +22,7 @@ from abc import abstractmethod
 from contextvars import copy_context
 from fractions import Fraction
 from functools import partial
+from inspect import signature
 from os import PathLike
 from typing import ClassVar
 
@@ -50,6 +51,7 @@ _NO_REFIT = (
     "it was initialized with refit=False. Train an estimator with best_params_ on rows that may be "
     "used; a private training spends another budget."
 )
+_OF_SCIKIT_LEARN = signature(BaseSearchCV).parameters.keys()
 
 
 class Fitted:
@@ -90,27 +92,11 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     }
 
     @abstractmethod
-    def __init__(
-        self,
-        estimator,
-        *,
-        epsilon,
-        delta,
-        loss_bound,
-        score_fraction,
-        validation_fraction,
-        memory,
-        random_state,
-        **of_scikit_learn,
-    ):
-        super().__init__(estimator=estimator, **of_scikit_learn)
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss_bound = loss_bound
-        self.score_fraction = score_fraction
-        self.validation_fraction = validation_fraction
-        self.memory = memory
-        self.random_state = random_state
+    def __init__(self, **parameters):
+        # Assigned and not looked at, as scikit-learn's conventions want it.
+        theirs = {name: parameters.pop(name) for name in _OF_SCIKIT_LEARN & parameters}
+        super().__init__(**theirs)
+        vars(self).update(parameters)
 
     def set_params(self, **params):
         """Set parameters, also those of objects that group some, as ``protect__n_chunks=10``.

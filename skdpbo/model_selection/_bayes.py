@@ -274,7 +274,15 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         random_state=None,
     ):
         super().__init__(
-            estimator,
+            estimator=estimator,
+            search_spaces=search_spaces,
+            n_iter=n_iter,
+            n_initial_points=n_initial_points,
+            n_candidates=n_candidates,
+            batch_size=batch_size,
+            sqrt_beta=sqrt_beta,
+            acquisition=acquisition,
+            prior_weight=prior_weight,
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
@@ -295,14 +303,6 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
             return_train_score=return_train_score,
             random_state=random_state,
         )
-        self.search_spaces = search_spaces
-        self.n_iter = n_iter
-        self.n_initial_points = n_initial_points
-        self.n_candidates = n_candidates
-        self.batch_size = batch_size
-        self.sqrt_beta = sqrt_beta
-        self.acquisition = acquisition
-        self.prior_weight = prior_weight
 
     def _mechanism(self, guided=True, score_fraction=None):
         # Without public scores there is nothing to follow until the one choice.

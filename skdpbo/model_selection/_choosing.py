@@ -1,6 +1,5 @@
 """Base of the searchers that choose among candidates: grid, randomized and Bayesian search."""
 
-from abc import abstractmethod
 from typing import ClassVar
 
 from sklearn.utils.metaestimators import available_if
@@ -49,14 +48,6 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
         "neighbours": [StrOptions(set(NEIGHBOURS))],
         "guide": ["boolean"],
     }
-
-    @abstractmethod
-    def __init__(self, estimator, *, mechanism, protect, neighbours, guide, **common):
-        super().__init__(estimator, **common)
-        self.mechanism = mechanism
-        self.protect = protect
-        self.neighbours = neighbours
-        self.guide = guide
 
     def _mechanism(self, guided=True, score_fraction=None):
         """Mechanism of the search; without public scores to follow, a choice among a list."""

@@ -256,7 +256,15 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         random_state=None,
     ):
         super().__init__(
-            estimator,
+            estimator=estimator,
+            search_spaces=search_spaces,
+            n_iter=n_iter,
+            protect=protect,
+            guide=guide,
+            init=init,
+            descent=descent,
+            end_fraction=end_fraction,
+            surrogate=surrogate,
             epsilon=epsilon,
             delta=delta,
             scoring=scoring,
@@ -273,14 +281,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             return_train_score=return_train_score,
             random_state=random_state,
         )
-        self.search_spaces = search_spaces
-        self.n_iter = n_iter
-        self.protect = protect
-        self.guide = guide
-        self.init = init
-        self.descent = descent
-        self.end_fraction = end_fraction
-        self.surrogate = surrogate
 
     def _protection(self):
         kind = PrivateDescentProtection if self.protect == "all" else ValidationProtection
@@ -296,13 +296,13 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
         steps.check()
         return TrajectorySearch(
-            release,
+            release=release,
             descent=steps,
             largest_batch=defaults.largest_batch,
             n_iter=defaults.n_iter if self.n_iter is None else self.n_iter,
             random_state=self._public_seed(),
             surrogate=self._surrogate(),
-            start=self._start,
+            given_start=self._start,
             public_search=search,
             verbose=self.verbose,
         )

@@ -264,7 +264,9 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         random_state=None,
     ):
         super().__init__(
-            estimator,
+            estimator=estimator,
+            param_grid=param_grid,
+            halving=halving,
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
@@ -285,8 +287,6 @@ class DPGridSearchCV(BaseChoiceSearchCV):
             return_train_score=return_train_score,
             random_state=random_state,
         )
-        self.param_grid = param_grid
-        self.halving = halving
 
     def _candidates(self):
         grid = ParameterGrid(self.param_grid)

@@ -256,7 +256,10 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         random_state=None,
     ):
         super().__init__(
-            estimator,
+            estimator=estimator,
+            param_distributions=param_distributions,
+            n_iter=n_iter,
+            halving=halving,
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
@@ -277,9 +280,6 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
             return_train_score=return_train_score,
             random_state=random_state,
         )
-        self.param_distributions = param_distributions
-        self.n_iter = n_iter
-        self.halving = halving
 
     def _candidates(self):
         name, given = "param_distributions", self.param_distributions

@@ -35,7 +35,6 @@ __all__ = [
     "all_fits_failed",
     "final_step",
     "has_callbacks",
-    "is_estimator",
     "n_rows",
     "param_columns",
     "puts_out_frames",
@@ -69,11 +68,6 @@ def results_table(make, *lists):
         if isinstance(column, np.ma.MaskedArray) and not column.dtype.hasobject:
             column.data[np.ma.getmaskarray(column)] = np.zeros((), column.dtype)
     return table
-
-
-def is_estimator(value):
-    """Whether a value is an estimator; classes of estimators are not."""
-    return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def puts_out_frames(step):

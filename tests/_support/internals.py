@@ -40,9 +40,7 @@ HOMES = {
     "gaussian_process.outsourced._messages": (
         "Answer ProtocolError Query REASONS Refusal decode encode"
     ),
-    "gaussian_process.outsourced._noisy_covariance": (
-        "NoisyInputRBF check_averaged_kernel noisy_inputs"
-    ),
+    "gaussian_process.outsourced._noisy_covariance": ("NoisyInputRBF noisy_inputs"),
     "gaussian_process.outsourced._noisy_kernels": ("NoisyRowsKernel gaussian_mixture shrinkage"),
     "gaussian_process.outsourced._noisy_rows": "NoisyRows",
     "gaussian_process.outsourced._random_projection": (
@@ -55,7 +53,7 @@ HOMES = {
     ),
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (
-        "certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm norm_bound "
+        "NORM_BOUNDS certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm "
         "optimal_ratio product_grid_norm searched_norm separation_norm "
         "spectral_norm trivial_norm"
     ),
@@ -161,9 +159,7 @@ HOMES = {
         "largest_trial_epsilon ranking_selection"
     ),
     "model_selection.private_training._statements": "mark_total noise_seeds",
-    "model_selection.private_training._trial_score": (
-        "TotalRelease gaussian_mu losses_of total_loss_sensitivity trial_score"
-    ),
+    "model_selection.private_training._trial_score": ("gaussian_mu losses_of trial_score"),
     "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
     "model_selection.protection._score_share": "warn_if_trial_is_noisy",
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
@@ -191,7 +187,7 @@ HOMES = {
         "NoisySums ReleasedScore SumGroup SumNoise centred_total ratio_ends "
         "score_of_secret_count score_std"
     ),
-    "model_selection.scoring._scorer": "PerRecordScorer",
+    "model_selection.scoring._scorer": "PerRecordScorer total_loss_sensitivity",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",
     "model_selection.scoring.metrics._confusion": (
         "Ratio confusion_cells cost_matrix one_vs_rest_counts"

@@ -139,14 +139,6 @@ EVALUATOR = [
         "own_scorer = scorer",
         EFFECTS,
     ),
-    ("_train_and_score.py", "elif len(rows) == 1:", "elif len(rows) <= 2:", NEIGHBOURS),
-    ("_train_and_score.py", "outcomes[bad] = scorer.worst_outcome", "pass", BAD_INPUT),
-    (
-        "_train_and_score.py",
-        "if outcomes is not None:\n        return outcomes",
-        "return outcomes",
-        NEIGHBOURS,
-    ),
     ("_chunks.py", "(rows + n_chunks - 1)", "(rows + n_chunks - 2)", CHUNKS),
     ("_chunks.py", "own = min(2 * units, cap)", "own = min(units, cap)", CHUNKS),
     ("_chunks.py", "return units * max(n_chunks, rows)", "return units * rows", CHUNKS),
@@ -412,5 +404,15 @@ SELECTION = [
 MISTAKES = FLOOR
 MISTAKES += [(f"mechanisms/{path}", *rest) for path, *rest in MECHANISMS]
 MISTAKES += [(f"model_selection/evaluation/{path}", *rest) for path, *rest in EVALUATOR]
+MISTAKES += [
+    ("_isolation/_row_answers.py", "elif len(rows) == 1:", "elif len(rows) <= 2:", NEIGHBOURS),
+    ("_isolation/_row_answers.py", "answers[bad] = missing", "pass", BAD_INPUT),
+    (
+        "_isolation/_row_answers.py",
+        "if answers is not None:\n        return answers",
+        "return answers",
+        NEIGHBOURS,
+    ),
+]
 MISTAKES += [(f"privacy/{path}", *rest) for path, *rest in PRIVACY]
 MISTAKES += [(f"model_selection/{path}", *rest) for path, *rest in SELECTION]

@@ -495,9 +495,9 @@ _EDGE = [
         "tests/attacks/test_selected_audit.py",
     ),
     (
-        "private_training/_trial_score.py",
-        "return min(max(noisy, 0), self.n_records * self.units)",
-        "return noisy",
+        "scoring/_scorer.py",
+        "self.score_with_std(min(max(noisy, 0), n_records * self.units), n_records, std)",
+        "self.score_with_std(noisy, n_records, std)",
         f"{_SEARCH}/private_training/test_trial_score.py",
     ),
     (

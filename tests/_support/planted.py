@@ -75,12 +75,14 @@ STAGES = {
     "public memory": "model_selection.protection._public_memory",
     "public training": "model_selection.evaluation._public_training",
     "record gradients": "model_selection.evaluation._record_gradients",
+    "row answers": "_isolation._row_answers",
     "release methods": "gaussian_process.sparse._release_methods",
     "ridge": "linear_model._ridge",
     "row blocks": "_row_blocks",
     "row-wise steps": "model_selection.evaluation._row_wise",
     "row release": "gaussian_process.outsourced._row_release",
     "scikit-learn": "model_selection._sklearn",
+    "scorer": "model_selection.scoring._scorer",
     "search": "model_selection._base",
     "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
@@ -387,7 +389,7 @@ BUGS = {
     },
     "protected rows are read all at once": {"public types: _rows_as_numbers": read_at_once},
     "categories are taken as they are": {"public types: _with_public_categories": as_it_is},
-    "one failing record fails all": {"train and score: _outcomes_apart": all_losses_worst},
+    "one failing record fails all": {"row answers: _apart": all_losses_worst},
     "models' warnings and output come through": {
         "isolation: warnings": NO_FILTER,
         "isolation: nothing_leaves": no_context,
@@ -478,7 +480,7 @@ BUGS = {
         "one-hot encoder: representatives": lambda column, codes: np.arange(len(column)),
     },
     "half of the sensitivity of a score": {
-        "trial score: total_loss_sensitivity": lambda units: units // 2
+        "scorer: total_loss_sensitivity": lambda units: units // 2
     },
     # Chunks
     "chunks: a record moves its own loss alone": {
@@ -537,7 +539,7 @@ BUGS = {
     },
     "private descent: a step is forgotten in the count": {
         "trajectory search: TrajectorySearch.n_models": lambda search, n_dims: (
-            (search._n_iter - 1) * (n_dims + 1)
+            (search.n_iter - 1) * (n_dims + 1)
         )
     },
     "private descent: the cost of a group is not read at each point": {

@@ -331,7 +331,7 @@ class TestInterrupts:
 
     def test_an_interrupt_that_quotes_is_found(self, monkeypatch):
         # Planted bug: it is raised as it was.
-        for stage in ("train and score", "parallel"):
+        for stage in ("row answers", "parallel"):
             put(monkeypatch, f"{stage}: attempt", lambda call, *args: (call(*args), None))
         assert str(SECRET) in str(self.caught(KeyboardInterrupt))
 
@@ -402,6 +402,7 @@ class TestWhatAnErrorOwns:
 
 STAGES = [
     "train and score",
+    "row answers",
     "parallel",
     "chunk training",
     "trials",

@@ -284,7 +284,7 @@ class TestNonsense:
 
     def test_a_quoting_failure_is_caught(self, monkeypatch):
         # Planted bug: an error of a protected record comes through.
-        put(monkeypatch, "train and score: attempt", lambda call, *args: (call(*args), None))
+        put(monkeypatch, "row answers: attempt", lambda call, *args: (call(*args), None))
         search = SEARCHERS["grid"](Faulty(answer="an error"), loss_bound=1.0, guide=False)
         assert leak_scan(attempt(search)[0], SECRETS)
 

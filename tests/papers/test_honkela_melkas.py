@@ -10,6 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
+    NORM_BOUNDS,
     KernelRelease,
     KernelRows,
     certified_norm,
@@ -17,7 +18,6 @@ from _support.internals import (
     joint_sensitivity,
     kernel_posterior,
     line_norm,
-    norm_bound,
     regulariser,
     separation_norm,
     spectral_norm,
@@ -54,10 +54,10 @@ def test_norm_bounds_on_a_line(Z, trivial, eq_7, eq_8, certified):
 def test_norm_bounds_on_the_growth_grid(weights, certified, eq_8, spectral):
     Z = np.array([[age, weight] for age in (2.5, 10.0, 17.5) for weight in weights], dtype=float)
     kernel = 2.2**2 * RBF([3.0, 3.5])
-    assert norm_bound(kernel, Z, "trivial") == pytest.approx(14.52, abs=5.1e-3)
-    assert norm_bound(kernel, Z, "generic") == pytest.approx(eq_8, abs=5.1e-3)
-    assert norm_bound(kernel, Z, "tight") == pytest.approx(certified, abs=5.1e-3)
-    assert norm_bound(kernel, Z) == pytest.approx(certified, abs=5.1e-3)
+    assert NORM_BOUNDS["trivial"](kernel, Z) == pytest.approx(14.52, abs=5.1e-3)
+    assert NORM_BOUNDS["generic"](kernel, Z) == pytest.approx(eq_8, abs=5.1e-3)
+    assert NORM_BOUNDS["tight"](kernel, Z) == pytest.approx(certified, abs=5.1e-3)
+    assert NORM_BOUNDS["certified"](kernel, Z) == pytest.approx(certified, abs=5.1e-3)
     assert spectral_norm(kernel, Z) == pytest.approx(spectral, abs=5.1e-3)
 
 
@@ -100,7 +100,7 @@ def published_posterior(Z, x, y, *, epsilon, noise_variance, y_bound, bound, see
     """Algorithm 1 with c = 1, delta = 1e-4, rho = .01."""
     release = KernelRelease(
         mu=mu_from_epsilon(epsilon, 1e-4),
-        k_norm=norm_bound(KERNEL, Z, bound),
+        k_norm=NORM_BOUNDS[bound](KERNEL, Z),
         half_width=(y_bound,),
         n_records=len(x),
     )

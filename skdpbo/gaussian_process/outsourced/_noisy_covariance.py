@@ -92,36 +92,13 @@ class NoisyInputRBF(RBF):
         return gradient
 
 
-def check_averaged_kernel(kernel):
-    """Refuse a kernel whose mean over noise is not known here.
-
-    Constants, RBF, sums of such kernels and their products with constants are accepted.
-
-    Raises
-    ------
-    TypeError
-    """
-    kind = type(kernel)
-    if kind is RBF or kind is ConstantKernel:
-        return
-    # The mean of a product is no product of means, unless one factor is a constant.
-    if kind is Sum or (kind is Product and ConstantKernel in (type(kernel.k1), type(kernel.k2))):
-        check_averaged_kernel(kernel.k1)
-        check_averaged_kernel(kernel.k2)
-        return
-    raise TypeError(
-        "kernel must consist of ConstantKernel and RBF, of sums of these and of products with a "
-        f"ConstantKernel; got {kernel!r}."
-    )
-
-
 def noisy_inputs(kernel, noise_std, n_noisy):
     """Return the mean of a kernel over the noise of one or both rows, with the same parameters.
 
     Parameters
     ----------
     kernel : sklearn kernel
-        As `check_averaged_kernel` accepts; the mean of a sum is the sum of the means.
+        Of constants, RBF, sums of such kernels and their products with constants.
     noise_std : float or ndarray of shape (d,)
     n_noisy : {1, 2}
 
@@ -129,10 +106,21 @@ def noisy_inputs(kernel, noise_std, n_noisy):
     -------
     sklearn kernel
         Its ``theta`` is that of `kernel`.
+
+    Raises
+    ------
+    TypeError
+        Of another kernel, whose mean is not known here.
     """
-    if type(kernel) is RBF:
+    kind = type(kernel)
+    if kind is RBF:
         return NoisyInputRBF(kernel.length_scale, kernel.length_scale_bounds, noise_std, n_noisy)
-    if type(kernel) is ConstantKernel:
+    if kind is ConstantKernel:
         return kernel
-    parts = (noisy_inputs(part, noise_std, n_noisy) for part in (kernel.k1, kernel.k2))
-    return type(kernel)(*parts)
+    # The mean of a product is no product of means, unless one factor is a constant.
+    if kind is Sum or (kind is Product and ConstantKernel in (type(kernel.k1), type(kernel.k2))):
+        return kind(*(noisy_inputs(part, noise_std, n_noisy) for part in (kernel.k1, kernel.k2)))
+    raise TypeError(
+        "kernel must consist of ConstantKernel and RBF, of sums of these and of products with a "
+        f"ConstantKernel; got {kernel!r}."
+    )

@@ -11,7 +11,7 @@ from skdpbo._parameters import positive_values
 from skdpbo._schema import in_doubles, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process.outsourced._curator_base import RowReleaser
-from skdpbo.gaussian_process.outsourced._noisy_covariance import check_averaged_kernel
+from skdpbo.gaussian_process.outsourced._noisy_covariance import noisy_inputs
 from skdpbo.gaussian_process.outsourced._noisy_posterior import (
     ProjectedPredictor,
     fitted_target,
@@ -291,7 +291,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             return ConstantKernel(1.0, (0.05, 20.0)) * RBF(norm / 3, (norm / 100, 10 * norm))
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"kernel must be a scikit-learn kernel, got {self.kernel!r}.")
-        check_averaged_kernel(self.kernel)
+        noisy_inputs(self.kernel, 0.0, n_noisy=2)  # refuses kernels whose mean is not known
         kernel = clone(self.kernel)
         ends = np.repeat([[0.0], [1.0]], plan.n_components, axis=1)
         with np.errstate(all="ignore"):

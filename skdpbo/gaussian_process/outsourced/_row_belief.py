@@ -102,7 +102,5 @@ def denoised_variances(values, noise_std, n_rows):
 
 def is_isotropic(kernel):
     """Whether a kernel of constants, RBF, sums and products has one length-scale per RBF."""
-    if type(kernel) is RBF:
-        return not kernel.anisotropic
-    parts = [part for part in (getattr(kernel, "k1", None), getattr(kernel, "k2", None)) if part]
-    return all(is_isotropic(part) for part in parts)
+    parts = (kernel, *kernel.get_params().values())
+    return not any(isinstance(part, RBF) and part.anisotropic for part in parts)

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from skdpbo._exact_gram import RowMap, lattice_radius, rows_on_lattice
+from skdpbo._gram_release import noisy_symmetric
 from skdpbo.gaussian_process.papers._kernel_sensitivity import (
     joint_sensitivity,
     noise_shape,
@@ -178,11 +179,7 @@ class KernelRelease:
         of_A, on_diagonal, off_diagonal = self._mechanisms
         # Three draws of one joint Gaussian mechanism: the entries' noises are independent.
         A = of_A.release(np.ascontiguousarray(gram[:d, d:]), source)
-        B = np.zeros((d, d))
-        upper = np.triu_indices(d, 1)
-        B[upper] = off_diagonal.release(gram[upper], source)
-        B += B.T  # the upper triangle is released once and stands for both
-        B[np.diag_indices(d)] = on_diagonal.release(gram.diagonal()[:d].copy(), source)
+        B = noisy_symmetric(gram[:d, :d], on_diagonal, off_diagonal, source)
         step_k, step_y = self.steps  # from here on post-processing
         return KernelStatistics(
             A=np.asarray(A, dtype=np.float64) * (step_k * step_y),

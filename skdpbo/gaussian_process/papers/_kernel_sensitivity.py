@@ -180,34 +180,25 @@ def certified_norm(kernel, Z):
     >>> round(line_norm(RBF(1.0), Z), 3), round(certified_norm(RBF(1.0), Z), 3)
     (1.834, 1.537)
     """
-    simple = line_norm if Z.shape[1] == 1 else separation_norm
     # docs/theory/sparse_gp_release.md, Bounds on the norm; Eq. (9) is local and not among them.
-    bounds = [trivial_norm(kernel, Z), spectral_norm(kernel, Z), simple(kernel, Z)]
+    bounds = [trivial_norm(kernel, Z), spectral_norm(kernel, Z), generic_norm(kernel, Z)]
     supremum = product_grid_norm(kernel, Z)
     bounds.append(searched_norm(kernel, Z) if supremum is None else supremum)
     return min(bounds)
 
 
-def norm_bound(kernel, Z, method="certified"):
-    """R_k by name.
+def generic_norm(kernel, Z):
+    """Bound of Eq. (7) on a line, of Eq. (8) otherwise."""
+    return line_norm(kernel, Z) if Z.shape[1] == 1 else separation_norm(kernel, Z)
 
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-    Z : ndarray of shape (d, p)
-    method : {"certified", "tight", "generic", "trivial"}
-        "certified": :func:`certified_norm`. "tight": Eq. (9), local. "generic": Eq. (7) on a
-        line, Eq. (8) otherwise. "trivial": Eq. (4).
-    """
-    if method == "certified":
-        return certified_norm(kernel, Z)
-    if method == "tight":
-        return grid_centre_norm(kernel, Z)
-    if method == "generic":
-        return line_norm(kernel, Z) if Z.shape[1] == 1 else separation_norm(kernel, Z)
-    if method == "trivial":
-        return trivial_norm(kernel, Z)
-    raise ValueError("sensitivity must be 'certified', 'tight', 'generic' or 'trivial'")
+
+# R_k by the name of a `sensitivity`; Eq. (9) of "tight" is local.
+NORM_BOUNDS = {
+    "certified": certified_norm,
+    "tight": grid_centre_norm,
+    "generic": generic_norm,
+    "trivial": trivial_norm,
+}
 
 
 def grid_axes(Z):

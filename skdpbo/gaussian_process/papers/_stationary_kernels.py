@@ -7,14 +7,13 @@ over a box it is largest at the point of the box that is nearest in every coordi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gamma, kv
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
+    Kernel,
     Matern,
     Product,
     RationalQuadratic,
@@ -32,12 +31,19 @@ class Factor:
     ----------
     precision : ndarray of shape (p,)
         Inverse squared length-scales.
-    profile : callable
-        Correlation as a function of the squared scaled distance; 1 at 0, decreasing, >= 0.
+    correlation : Matern or RationalQuadratic
+        As given.
     """
 
     precision: np.ndarray
-    profile: Callable
+    correlation: Kernel
+
+    def value(self, offsets):
+        """Correlation at coordinate distances of shape (..., p), in [0, 1]; shape (...)."""
+        rows = offsets.reshape(-1, offsets.shape[-1])
+        value = self.correlation(rows, np.zeros((1, rows.shape[1]))).reshape(offsets.shape[:-1])
+        # 0 * inf near 0 where nu is large: 1 is never too small for an upper bound.
+        return np.clip(np.where(np.isfinite(value), value, 1.0), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -48,12 +54,10 @@ class Term:
     gaussian: np.ndarray  # (p,): inverse squared length-scales, 0 where there is no RBF
     factors: tuple[Factor, ...]
 
-    def value(self, squares):
-        """Kernel at squared coordinate distances of shape (..., p); shape (...)."""
-        value = self.constant * np.exp(-0.5 * (squares @ self.gaussian))
-        for factor in self.factors:
-            value = value * factor.profile(squares @ factor.precision)
-        return value
+    def value(self, offsets):
+        """Kernel at coordinate distances of shape (..., p); shape (...)."""
+        value = self.constant * np.exp(-0.5 * (np.square(offsets) @ self.gaussian))
+        return math.prod((factor.value(offsets) for factor in self.factors), start=value)
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,8 @@ class StationaryKernel:
 
     def value(self, offsets):
         """Kernel at coordinate distances of shape (..., p); shape (...)."""
-        with np.errstate(under="ignore", over="ignore"):  # far away: exp(-inf) = 0 is right
-            squares = np.square(offsets)
-            return sum(term.value(squares) for term in self.terms)
+        with np.errstate(all="ignore"):  # far away: exp(-inf) = 0 is right
+            return sum(term.value(offsets) for term in self.terms)
 
     @property
     def gaussian_precision(self):
@@ -158,7 +161,8 @@ def _terms(kernel, p):
     # The limit of Matern kernels is the Gaussian one, which has sharper bounds.
     if kind is RBF or (kind is Matern and kernel.nu == np.inf):
         return (Term(1.0, precision, ()),)
-    return (Term(1.0, none, (Factor(precision, _profile(kernel)),)),)
+    _positive(kernel.nu if kind is Matern else kernel.alpha)
+    return (Term(1.0, none, (Factor(precision, kernel),)),)
 
 
 def _positive(value):
@@ -166,24 +170,3 @@ def _positive(value):
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError("kernel parameters must be positive and finite")
     return array
-
-
-def _profile(kernel):
-    if type(kernel) is RationalQuadratic:
-        alpha = float(_positive(kernel.alpha))
-        return lambda squares: (1.0 + squares / (2.0 * alpha)) ** -alpha
-    nu = float(_positive(kernel.nu))
-    return lambda squares: _matern(squares, nu)
-
-
-def _matern(squares, nu):
-    # Closed forms where there are some: `kv` is slow, and infinite at 0.
-    if nu in (0.5, 1.5, 2.5):
-        r = np.sqrt(2.0 * nu * squares)
-        polynomial = 1.0 if nu == 0.5 else 1.0 + r if nu == 1.5 else 1.0 + r + r * r / 3.0
-        return polynomial * np.exp(-r)
-    with np.errstate(all="ignore"):
-        r = np.sqrt(2.0 * nu * squares)
-        value = 2.0 ** (1.0 - nu) / gamma(nu) * r**nu * kv(nu, r)
-    # 0 * inf at r = 0, and where nu is large: 1 is never too small for an upper bound
-    return np.clip(np.where(np.isfinite(value), value, 1.0), 0.0, 1.0)

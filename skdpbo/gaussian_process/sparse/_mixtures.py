@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial import cKDTree
+from scipy.special import softmax
 
 # Powers of 2: the posterior hardly depends on the amplitude within a factor of sqrt 2.
 AMPLITUDES = tuple(2.0**k for k in range(-8, 9))
@@ -132,13 +133,7 @@ def map_error(missing, neighbours, weights):
 
 def amplitude_prior(factors):
     """Return log-normal prior probabilities of factors on a grid uniform in the logarithm."""
-    return probabilities(-0.5 * (np.log(factors) / _PRIOR_SD) ** 2)
-
-
-def probabilities(log_weights):
-    """Return probabilities proportional to the exponentials."""
-    weights = np.exp(np.asarray(log_weights) - np.max(log_weights))
-    return weights / weights.sum()
+    return softmax(-0.5 * (np.log(factors) / _PRIOR_SD) ** 2)
 
 
 def averaged(factors, fits):
@@ -154,7 +149,7 @@ def averaged(factors, fits):
         return fits[0]
     # In logarithms: evidences of a large data set differ by more than floats can hold.
     joint = np.log(amplitude_prior(factors)) + [fit.log_evidence for fit in fits]
-    shares = probabilities(joint)
+    shares = softmax(joint)
     # The mixture's mean and covariance stand for it: a predictor holds one normal law a kernel.
     pairs = [
         mixture_moments(shares, [(fit.means[:, j], fit.covariances[j]) for fit in fits])

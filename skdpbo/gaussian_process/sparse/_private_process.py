@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.special import softmax
 
 from skdpbo._column_ranges import LARGEST_END, may_show_ranges, released_ranges, warn_of_no_range
 from skdpbo._exact_gram import products, streamed_sums
@@ -37,7 +38,6 @@ from skdpbo.gaussian_process.sparse._kernel_family import (
     has_many_columns,
     scaled_kernel,
 )
-from skdpbo.gaussian_process.sparse._mixtures import probabilities
 from skdpbo.gaussian_process.sparse._predictor import MixturePredictor, WeightPredictor
 from skdpbo.mechanisms import BoundedMean, CoinPressMean, split_budget
 from skdpbo.privacy._checks import check_choice, check_count
@@ -281,7 +281,7 @@ class PrivateProcess(GaussianEstimator):
         elbo : ndarray of shape (q,) or None
         """
         Z, log_evidence = features.Z, np.array([fit.log_evidence for fit in fits])
-        weights = probabilities(log_evidence + [fit.log_prior for fit in fits])
+        weights = softmax(log_evidence + [fit.log_prior for fit in fits])
         # Most kernels of a family have no weight, and each costs a prediction as much as the best.
         taken = np.flatnonzero(weights > _NEGLIGIBLE)
         shares = weights[taken] / weights[taken].sum()

@@ -21,7 +21,7 @@ from skdpbo.gaussian_process.papers._kernel_posterior import (
     regulariser,
 )
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
-from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
+from skdpbo.gaussian_process.papers._kernel_sensitivity import NORM_BOUNDS, optimal_ratio
 from skdpbo.gaussian_process.sparse._denoising import (
     denoised_second_moment,
     nearest_mixture,
@@ -47,7 +47,7 @@ from skdpbo.surrogate._linalg import one_blas_thread
 _CHOICES = {
     "signal_variance": ("kernel", "released"),
     "release": ("whitened", "kernel"),
-    "sensitivity": ("certified", "tight", "generic", "trivial"),
+    "sensitivity": tuple(NORM_BOUNDS),
     "posterior": ("noise_aware", "linearised", "linearised_published", "naive"),
     "prior_mean": ("none", "private"),
 }
@@ -301,7 +301,7 @@ class KernelMethod(GramMethod):
         self.features, self.posterior_name = WhitenedFeatures(kernel, Z), posterior
         self.n_records = n_records
         # Accuracy alone depends on it (docs/theory/sparse_gp_release.md, Setting).
-        k_norm = norm_bound(kernel, Z, sensitivity)
+        k_norm = NORM_BOUNDS[sensitivity](kernel, Z)
         y_norm = math.sqrt(np.sum(half_width**2))
         if ratio == "optimal":
             # Only "noise_aware" does without the regulariser, which outweighs the noise of B.

@@ -71,16 +71,8 @@ class PrivateTrajectoryProposer:
     ----------
     X : ndarray of shape (n_candidates, n_features)
         Encoded candidates.
-    n_iter : int
-        Number of different candidates that are visited; at most n_candidates.
     n_private : int or None
         Number of private scores in total, the budget's division; None without guide: n_iter.
-    n_initial_points : int
-        The first candidates, in order, are visited before a surrogate decides.
-    batch_size : int
-        Candidates of a round, public and private.
-    sqrt_beta : float
-        Multiplier of the posterior standard deviation in the upper confidence bounds.
     bound : float
         Largest loss of a record, in the units of the scores.
     disagreement : float or None, default=None
@@ -88,6 +80,10 @@ class PrivateTrajectoryProposer:
         of the scores. None: from the public folds, see `public_disagreement`.
     guided : bool, default=True
         Whether public scores are given.
+    **design
+        Of `UpperConfidenceProposer`, whose bounds are the acquisition here, too: the number of
+        different candidates that are visited, the first ones, and those of a round, public and
+        private.
 
     Attributes
     ----------
@@ -99,37 +95,16 @@ class PrivateTrajectoryProposer:
         Candidates that cannot be trained on all public rows, which no fold shows.
     """
 
-    def __init__(
-        self,
-        X,
-        *,
-        n_iter,
-        n_private,
-        n_initial_points,
-        batch_size,
-        sqrt_beta,
-        bound,
-        disagreement=None,
-        guided=True,
-    ):
-        self.X = X
-        self.n_iter = min(n_iter, len(X))
+    def __init__(self, X, *, n_private, bound, disagreement=None, guided=True, **design):
+        self.X, self._public = X, UpperConfidenceProposer(X, **design)
+        self.n_iter = self._public.n_iter
         self.n_private = self.n_iter if n_private is None else n_private
-        self.batch_size = batch_size
-        self.sqrt_beta = sqrt_beta
         self.bound = bound
         self.disagreement = disagreement
         self.guided = guided
         # Place of the first candidate of the private task in the posterior.
         self._own = len(X) if guided else 0
         self.n_spent = 0
-        self._public = UpperConfidenceProposer(
-            X,
-            n_iter=self.n_iter,
-            n_initial_points=n_initial_points,
-            batch_size=batch_size,
-            sqrt_beta=sqrt_beta,
-        )
         self.visited = self._public.visited  # one list, in order
         # Visits that the public scores lead; the rest follow what the private ones say.
         first = self._public.n_initial_points
@@ -146,7 +121,7 @@ class PrivateTrajectoryProposer:
         n_visited = len(self.visited)
         if n_visited < self._n_led:
             return self._public.ask(at_most=max(self._n_led - n_visited, 1))
-        size = min(self.batch_size, self.n_iter - n_visited)
+        size = min(self._public.batch_size, self.n_iter - n_visited)
         if not self.guided:
             size = min(size, self.n_private - self.n_spent)
         unvisited = np.setdiff1d(np.arange(len(self.X)), self.visited)
@@ -200,7 +175,7 @@ class PrivateTrajectoryProposer:
             fresh = np.setdiff1d(usable, [k for k, *_ in self._released])
             # A second score of one candidate says less than the first of another.
             chosen = self._most_promising(
-                min(self.batch_size, left), fresh if len(fresh) else usable
+                min(self._public.batch_size, left), fresh if len(fresh) else usable
             )
         # Counted when proposed, also if they cannot be trained: never more than the budget is for.
         self.n_spent += len(chosen)
@@ -249,7 +224,7 @@ class PrivateTrajectoryProposer:
         model = self._posterior() if size < 2 else self._posterior().copy()
         while len(chosen) < min(size, len(allowed)):
             own = self._own + np.asarray(allowed)
-            bound = upper_confidence_bound(model.mean[own], model.std[own], self.sqrt_beta)
+            bound = upper_confidence_bound(model.mean[own], model.std[own], self._public.sqrt_beta)
             bound[np.isin(allowed, chosen)] = -np.inf
             chosen.append(int(allowed[bound.argmax()]))
             if len(chosen) < size:

@@ -216,9 +216,7 @@ def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, 
             "Kusner2015Lipschitz."
         )
     if isinstance(mechanism, GaussianTrajectory):
-        # Its proposer knows upper confidence bounds only.
-        rounds = {name: value for name, value in design.items() if name != "acquisition"}
-        return PrivateScores(mechanism, epsilon, delta, rounds)
+        return PrivateScores(mechanism, epsilon, delta, design)
     if isinstance(mechanism, Kusner2015):
         budget = {"epsilon": epsilon, "delta": delta, "score_fraction": score_fraction}
         return HiddenTrajectory(mechanism, design["n_iter"], **budget)

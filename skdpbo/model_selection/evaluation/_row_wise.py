@@ -21,7 +21,8 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 
-from skdpbo.model_selection._sklearn import is_estimator, puts_out_frames, with_params
+from skdpbo._isolation._isolated_calls import is_estimator
+from skdpbo.model_selection._sklearn import puts_out_frames, with_params
 
 # The last minor version of scikit-learn whose classes were read and checked.
 LAST_READ = 1, 9

@@ -13,12 +13,14 @@ that is replaced moves a total by at most ``units``, too (``docs/theory/groups.m
 """
 
 import copy
+from functools import partial
 
 import numpy as np
 from sklearn import config_context
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import seeded_generators, unshared
+from skdpbo._isolation._row_answers import answers_by_row
 from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
@@ -147,27 +149,8 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
         return _outcomes_in_batches(model, scorer, X, y, unreadable, batches)
     # A copy: a user's loss may be an object that keeps what it is shown.
     own_scorer, _ = attempt(copy.deepcopy, scorer)
-
-    def outcomes_of(rows):
-        # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
-        return attempt(_outcomes_together, model, own_scorer, X, y, rows)[0]
-
-    def outcomes_without(bad):
-        # The readable records are predicted in their own places of a batch of the same size, so
-        # that a bad record does not even move the rounding of the others. Any row will do in its
-        # place: what it scores is overwritten.
-        outcomes = outcomes_of(np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad))))
-        if outcomes is not None:
-            outcomes[bad] = scorer.worst_outcome
-        return outcomes
-
-    outcomes = None if unreadable.all() else outcomes_without(unreadable)
-    if outcomes is not None:
-        return outcomes
-    apart, bad = _outcomes_apart(outcomes_of, unreadable, scorer.worst_outcome)
-    # A batch may fail for no single record, for instance where two row labels are equal.
-    outcomes = None if bad.all() else outcomes_without(bad)
-    return apart if outcomes is None else outcomes
+    answer = partial(_outcomes_together, model, own_scorer, X, y)
+    return answers_by_row(answer, unreadable, scorer.worst_outcome)
 
 
 def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):
@@ -180,26 +163,6 @@ def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):
         rows = take_rows(X, shown), targets, unreadable[shown]
         outcomes[batch[held]] = isolated_outcomes(model, scorer, *rows)[held]
     return outcomes
-
-
-def _outcomes_apart(outcomes_of, unreadable, worst):
-    """Protected: outcomes of ever smaller groups, by bisection, and the records that have none."""
-    outcomes = np.repeat([worst], len(unreadable), axis=0)
-    bad = unreadable.copy()
-    # In halves: one bad record among m costs about 2 log2(m) predictions.
-    pending = [np.flatnonzero(~unreadable)]
-    while pending:
-        rows = pending.pop()
-        if len(rows) == 0:
-            continue
-        scored = outcomes_of(rows)
-        if scored is not None:
-            outcomes[rows] = scored
-        elif len(rows) == 1:
-            bad[rows] = True
-        else:
-            pending += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    return outcomes, bad
 
 
 def _outcomes_together(model, scorer, X, y, rows):

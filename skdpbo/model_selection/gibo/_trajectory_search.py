@@ -1,6 +1,8 @@
 """Search mechanism of `DPGIBOSearchCV`: a noisy descent, the choice of its end and its score."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -32,6 +34,7 @@ _REUSED = 2.0
 _CLIP_SHARE = 0.1
 
 
+@dataclass(eq=False, kw_only=True)
 class TrajectorySearch(SearchMechanism):
     """Release a trajectory, the choice of one of its points and the score of that point.
 
@@ -45,39 +48,29 @@ class TrajectorySearch(SearchMechanism):
     random_state : int or RandomState
         Of the designs; public.
     surrogate : GradientSurrogate
-    start : callable
-        ``start(space)`` returns the point where the descent begins without a public search.
+    given_start : callable
+        ``given_start(space)`` returns the point where the descent begins without a public search.
     public_search : PublicBest or None
         Search of the start by public scores.
     verbose : int
     """
 
-    guided = (True, False)
     reads_early = True
 
-    def __init__(
-        self,
-        release,
-        *,
-        descent,
-        largest_batch,
-        n_iter,
-        random_state,
-        surrogate,
-        start,
-        public_search,
-        verbose,
-    ):
-        self.release = release
-        self.guarantee = release.guarantee
-        self._settings, self._largest_batch = descent, largest_batch
-        self._n_iter, self._random_state = n_iter, random_state
-        self._surrogate = surrogate
+    release: Any
+    descent: Any
+    largest_batch: float
+    n_iter: int
+    random_state: Any
+    surrogate: Any
+    given_start: Callable
+    public_search: Any
+    verbose: int
+
+    def __post_init__(self):
+        self.guarantee = self.release.guarantee
         # which scales public rows decide
-        self._automatic = [name for name in AUTOMATIC if getattr(descent, name) == "auto"]
-        self._start = start
-        self._public_search = public_search
-        self._verbose = verbose
+        self._automatic = [name for name in AUTOMATIC if getattr(self.descent, name) == "auto"]
 
     def score_noise(self, *, sensitivity, largest):
         """Return the standard deviation of the noise of the released score."""
@@ -86,16 +79,16 @@ class TrajectorySearch(SearchMechanism):
     def n_models(self, n_dims):
         """Return the largest number of models of all steps."""
         # Units and seed change no number of models.
-        steps = self._descent(n_dims, units=1, seed=0)
+        steps = self._private_descent(n_dims, units=1, seed=0)
         return steps.n_iter * steps.largest_batch(n_dims)
 
-    def _descent(self, n_dims, units, seed):
-        steps = self._settings._filled(batch_size=min(n_dims + 1, self._largest_batch))
+    def _private_descent(self, n_dims, units, seed):
+        steps = self.descent._filled(batch_size=min(n_dims + 1, self.largest_batch))
         options = steps.get_params() | {n: AUTOMATIC[n] for n in self._automatic}
         options |= {name: float(options[name]) for name in ("clip", "learning_rate")}
         adaptive = options.pop("adaptive_clip")
         return PrivateDescent(
-            n_iter=self._n_iter,
+            n_iter=self.n_iter,
             mu=self.release.mu_trajectory,
             **options,
             bounds=(0.0, 1.0),
@@ -109,15 +102,15 @@ class TrajectorySearch(SearchMechanism):
         """Refuse a score, and warn of gradients, of too much noise: from public numbers."""
         self.release.of_total(int(problem.scorer.units))
         self._problem, self._chosen, self._n_public = problem, None, 0
-        if self._public_search is not None and guided:
-            self._public_search.start(problem, guided)
+        if self.public_search is not None and guided:
+            self.public_search.start(problem, guided)
         # Each step adds its number to the seed of the designs.
-        seed = check_random_state(self._random_state).randint(2**31 - 1 - self._n_iter)
+        seed = check_random_state(self.random_state).randint(2**31 - 1 - self.n_iter)
         n_dims = problem.space.n_dims
-        self._steps = self._descent(n_dims, int(problem.scorer.units), seed)
+        self._steps = self._private_descent(n_dims, int(problem.scorer.units), seed)
         self._steps.check_noise(problem.n_losses)
-        if self._public_search is None or not guided:
-            self._informative(self._start(problem.space))
+        if self.public_search is None or not guided:
+            self._informative(self.given_start(problem.space))
         n_iter = self._steps.n_iter
         mu = self.release.mu_trajectory
         self._noise = noise_to_clip(mu, n_iter, n_dims, problem.n_losses)
@@ -132,7 +125,7 @@ class TrajectorySearch(SearchMechanism):
 
     def _informative(self, start):
         """Return the start; refuse a tolerance that is met there without any point."""
-        tol, trace = self._steps.tol, self._surrogate._posterior().trace(start)
+        tol, trace = self._steps.tol, self.surrogate._posterior().trace(start)
         if tol is not None and tol >= trace:
             raise ValueError(f"tol must be below {trace:.4g}, the trace without any model.")
         return start
@@ -142,13 +135,13 @@ class TrajectorySearch(SearchMechanism):
         if self._chosen is not None:
             return []
         space, best = self._problem.space, None
-        if self._public_search is None:
-            start = self._start(space)
+        if self.public_search is None:
+            start = self.given_start(space)
         else:
-            batch = self._public_search.propose(public)
+            batch = self.public_search.propose(public)
             if batch:
                 return batch
-            self._best = best = self._public_search.choose(public)
+            self._best = best = self.public_search.choose(public)
             self._n_public = len(best.candidates)
             start = self._informative(space.encode([best.candidates[best.index]])[0])
         # Before the charge: scales of the steps and their public gradient, from public rows.
@@ -157,7 +150,7 @@ class TrajectorySearch(SearchMechanism):
         losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
         sizes = {"units": folds.units, "n_protected": problem.n_losses}
         gradient = PublicGradient(losses, folds.folds, **sizes)
-        found = self._automatic, self._surrogate, start, losses, gradient, self._noise
+        found = self._automatic, self.surrogate, start, losses, gradient, self._noise
         informed = public_scales(self._steps, *found), gradient
         # The scales above were found around the best public candidate; the start may be another.
         if best is not None and self.release.start_choice is not None:
@@ -181,7 +174,7 @@ class TrajectorySearch(SearchMechanism):
             ``can_end(params)``, of released parameters alone: whether they may be the end. The
             start may. None: all may.
         """
-        return self._search(self._start(self._problem.space), can_end=can_end)
+        return self._search(self.given_start(self._problem.space), can_end=can_end)
 
     def _search(self, start, informed=None, can_end=None):
         problem, space = self._problem, self._problem.space
@@ -189,7 +182,7 @@ class TrajectorySearch(SearchMechanism):
 
         def losses(points):
             """Protected: losses of every record at the points."""
-            if self._verbose:  # public: the design of a step depends on released values alone
+            if self.verbose:  # public: the design of a step depends on released values alone
                 print(f"step {len(batches) + 1} of {self._steps.n_iter}: {len(points)} models")
             batches.append(len(points))
             # In the first batch it is a public error that no model can be trained.
@@ -197,10 +190,10 @@ class TrajectorySearch(SearchMechanism):
             return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
 
         steps, public = (self._steps, None) if informed is None else informed
-        surrogate, refit = self._surrogate._posterior(), self._surrogate._refitted
+        surrogate, refit = self.surrogate._posterior(), self.surrogate._refitted
         found = steps.run(losses, start, surrogate, problem.source, refit, public)
         points = found.trajectory
-        if self._settings.averaging:
+        if self.descent.averaging:
             points = np.vstack([points, found.final])
         settings = space.settings(points)
         if self.release.choice is not None:
@@ -219,7 +212,7 @@ class TrajectorySearch(SearchMechanism):
         folds, choice = self._problem.folds, self.release.start_choice
         changes = self._public_changes(best, choice)
         offsets = changes.end_offsets(margin=_START_MARGIN)
-        guesses, means, variances = self._public_search.promising(_N_GUESSES)
+        guesses, means, variances = self.public_search.promising(_N_GUESSES)
         # from scores to losses
         scorer = self._problem.scorer
         per_score = folds.units / (

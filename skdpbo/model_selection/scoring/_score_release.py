@@ -107,8 +107,9 @@ class SumNoise:
             mechanism = DiscreteLaplace(budget, group.sensitivity)
             return mechanism, laplace_std(budget, group.sensitivity)
         # The squares of the groups' mu add up; the factor covers the rounding of the root.
+        part = 1.0 if group.share == 1 else math.sqrt(group.share) * (1 - 2.0**-40)
         mechanism = GaussianMechanism(
-            mu=self.mu * math.sqrt(group.share) * (1 - 2.0**-40),
+            mu=self.mu * part,
             sensitivity=group.l2_sensitivity,
             lattice=1.0,
             n_draws=group.size,

@@ -8,16 +8,16 @@ import copy
 import math
 import numbers
 import warnings
+from fractions import Fraction
 
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpbo.exceptions import UnboundedSensitivityError
-from skdpbo.mechanisms import DiscreteLaplace
 from skdpbo.mechanisms._laplace import laplace_std
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.scoring import _losses
-from skdpbo.model_selection.scoring._score_release import ReleasedScore
+from skdpbo.model_selection.scoring._score_release import ReleasedScore, SumGroup, SumNoise
 from skdpbo.privacy._checks import check_count, check_real, check_text, check_within
 
 # Units of real-valued losses, and of means of losses: rounding moves one by 2^-21 of the bound.
@@ -201,7 +201,7 @@ class PerRecordScorer:
         """Return the scorer of a choice with so much noise; this one."""
         return self
 
-    def release_score(self, sums, epsilon, n_records, source, sensitivity=None):
+    def release_score(self, sums, epsilon, n_records, source, *, sensitivity=None, mu=None):
         """Release the score of one candidate.
 
         Parameters
@@ -209,24 +209,25 @@ class PerRecordScorer:
         sums : tuple of int
             Of `exact_sums`; protected.
         epsilon : Fraction
-            Budget.
+            Budget of discrete Laplace noise.
         n_records : int
             Number of losses in the total.
         source : RandomSource
         sensitivity : int, default=None
             Of the total; None: of one loss, `units`.
+        mu : float, default=None
+            Budget of Gaussian noise, in the place of Laplace noise.
 
         Returns
         -------
         ReleasedScore
             The noisy mean, clipped to its range, and the standard deviation of its noise.
         """
-        largest = n_records * self.units
-        sensitivity = self.units if sensitivity is None else sensitivity
-        mechanism = DiscreteLaplace(epsilon, sensitivity)
+        sensitivity = total_loss_sensitivity(self.units) if sensitivity is None else sensitivity
+        mechanism, std = SumNoise(epsilon, mu).mechanism(SumGroup(1, sensitivity, Fraction(1)))
+        noisy = int(mechanism.release(sums[0], source=source))
         # Clipped to the public range after the noise, which is post-processing.
-        total = min(max(int(mechanism.release(sums[0], source=source)), 0), largest)
-        return self.score_with_std(total, n_records, laplace_std(epsilon, sensitivity))
+        return self.score_with_std(min(max(noisy, 0), n_records * self.units), n_records, std)
 
     def expected_noise(self, epsilon, n_records):
         """Return the standard deviation of a score's noise as a share of its range; public."""

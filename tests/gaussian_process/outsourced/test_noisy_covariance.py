@@ -14,7 +14,6 @@ from sklearn.gaussian_process.kernels import (
 from _support.internals import (
     NoisyInputRBF,
     NoisyRowsKernel,
-    check_averaged_kernel,
     gaussian_mixture,
     noisy_inputs,
 )
@@ -141,7 +140,7 @@ def test_the_cross_covariance_does_not_depend_on_the_axes():
 )
 def test_other_kernels_are_refused(kernel):
     with pytest.raises(TypeError, match="must consist of"):
-        check_averaged_kernel(kernel)
+        noisy_inputs(kernel, 0.5, 2)
 
 
 def test_repr_clone_and_no_gradient_between_sets():

@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from _support.internals import (
+    NORM_BOUNDS,
     _upper,
     _values,
     certified_norm,
@@ -27,7 +28,6 @@ from _support.internals import (
     joint_sensitivity,
     largest_squared_norm,
     line_norm,
-    norm_bound,
     optimal_ratio,
     product_grid_norm,
     searched_norm,
@@ -38,6 +38,7 @@ from _support.internals import (
 )
 from _support.planted import put
 from _support.published_sensitivity import published_sensitivity
+from skdpbo.gaussian_process import DPSparseGPRegressor
 
 PROVED = [trivial_norm, spectral_norm, separation_norm, searched_norm, certified_norm]
 
@@ -223,13 +224,13 @@ class TestNames:
     def test_methods(self):
         Z = np.linspace(-3, 3, 9)[:, None]
         plane = np.random.default_rng(0).normal(size=(5, 2))
-        assert norm_bound(RBF(1.0), Z) == certified_norm(RBF(1.0), Z)
-        assert norm_bound(RBF(1.0), Z, "tight") == grid_centre_norm(RBF(1.0), Z)
-        assert norm_bound(RBF(1.0), Z, "generic") == line_norm(RBF(1.0), Z)
-        assert norm_bound(RBF(1.0), plane, "generic") == separation_norm(RBF(1.0), plane)
-        assert norm_bound(RBF(1.0), Z, "trivial") == trivial_norm(RBF(1.0), Z)
+        assert NORM_BOUNDS["certified"](RBF(1.0), Z) == certified_norm(RBF(1.0), Z)
+        assert NORM_BOUNDS["tight"](RBF(1.0), Z) == grid_centre_norm(RBF(1.0), Z)
+        assert NORM_BOUNDS["generic"](RBF(1.0), Z) == line_norm(RBF(1.0), Z)
+        assert NORM_BOUNDS["generic"](RBF(1.0), plane) == separation_norm(RBF(1.0), plane)
+        assert NORM_BOUNDS["trivial"](RBF(1.0), Z) == trivial_norm(RBF(1.0), Z)
         with pytest.raises(ValueError, match="sensitivity must be"):
-            norm_bound(RBF(1.0), Z, "best")
+            DPSparseGPRegressor(sensitivity="best").fit(Z, Z[:, 0])
 
     def test_eq_7_is_for_a_line(self):
         with pytest.raises(ValueError, match="on a line"):

@@ -4,6 +4,7 @@ import itertools
 import math
 import threading
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from sklearn.linear_model import LinearRegression
 
 from _support.evaluators import score_of_trial, total_loss
 from _support.internals import (
-    TotalRelease,
+    SumGroup,
+    SumNoise,
     gaussian_mu,
     resolve_scorer,
     total_loss_sensitivity,
@@ -87,6 +89,12 @@ def test_rows_are_not_written_to():
     assert data[0].tolist() == [[0.0], [1.0]]
 
 
+def noise_of_total(budget, units):
+    """Return the mechanism of a total of losses in {0, ..., units}."""
+    total = SumGroup(1, total_loss_sensitivity(units), Fraction(1))
+    return SumNoise(budget.epsilon, gaussian_mu(budget)).mechanism(total)[0]
+
+
 @pytest.mark.parametrize(
     ("budget", "mechanism"),
     [
@@ -97,7 +105,7 @@ def test_rows_are_not_written_to():
     ],
 )
 def test_noise_is_made_for_the_budget(budget, mechanism):
-    assert TotalRelease(budget, 4, 10).mechanism == mechanism
+    assert noise_of_total(budget, 4) == mechanism
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-5), (1.0, 0.2), (9.0, 1e-3)])
@@ -105,7 +113,7 @@ def test_a_pair_without_mu_takes_the_smaller_noise_within_it(epsilon, delta):
     budget = PrivacyGuarantee(epsilon=epsilon, delta=delta)
     mu = mu_from_epsilon(epsilon, delta)
     assert gaussian_mu(budget) == (mu if 1 / mu < math.sqrt(2) / epsilon else None)
-    guarantee = TotalRelease(budget, 1, 10).mechanism.guarantee
+    guarantee = noise_of_total(budget, 1).guarantee
     if gaussian_mu(budget) is None:
         assert guarantee.epsilon <= epsilon
     else:
