@@ -41,7 +41,8 @@ def _together(answer, bad, missing):
     rows = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad)))
     # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
     answers = attempt(answer, rows)[0]
-    if answers is not None:
+    if answers is not None and bad.any():
+        answers = np.array(answers)  # its own may be kept, or read-only
         answers[bad] = missing
     return answers
 

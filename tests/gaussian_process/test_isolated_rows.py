@@ -50,3 +50,18 @@ def test_what_it_is_given_is_a_copy():
     before = X.copy()
     np.testing.assert_array_equal(isolated_answers(spoiling, X, MISSING), answers(X))
     np.testing.assert_array_equal(X, before)
+
+
+def test_answers_that_are_kept_or_read_only_are_not_written_to():
+    kept = np.ones((len(X), 3))
+    kept.setflags(write=False)
+
+    def keeping(rows):
+        if (rows == X[1]).all(axis=1).any():
+            raise ValueError
+        return kept[: len(rows)]
+
+    found = isolated_answers(keeping, X, MISSING)
+    assert np.array_equal(found[1], MISSING, equal_nan=True)
+    assert (np.delete(found, 1, axis=0) == 1).all()
+    np.testing.assert_array_equal(isolated_answers(lambda rows: kept, X, MISSING), kept)
