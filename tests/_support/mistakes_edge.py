@@ -923,8 +923,8 @@ MISTAKES += [
     ),
     (
         "model_selection/protection/_public_search.py",
-        "let_no_warning_be_an_error()  #",
-        "#",
+        "        let_no_warning_be_an_error()\n",
+        "",
         f"{_SEARCH}/test_late_charge.py -k last_training",
     ),
     (
@@ -962,5 +962,23 @@ MISTAKES += [
         "cells, error = attempt(_listed, groups)",
         "cells, error = _listed(groups), None",
         f"{_SEARCH}/rows/test_settled_types.py -k beyond_those",
+    ),
+    (
+        "_private_estimator.py",
+        "            note_charge()",
+        "            pass",
+        "tests/pipeline/test_warnings_of_steps.py",
+    ),
+    (
+        "_parameters.py",
+        '("sklearn.", "joblib.")',
+        '("sklearn.",)',
+        "tests/pipeline/test_warnings_of_steps.py",
+    ),
+    (
+        "_parameters.py",
+        "_CHARGED not in around.f_locals",
+        "False",
+        "tests/pipeline/test_warnings_of_steps.py",
     ),
 ]
