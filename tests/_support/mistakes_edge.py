@@ -981,4 +981,28 @@ MISTAKES += [
         "False",
         "tests/pipeline/test_warnings_of_steps.py",
     ),
+    (
+        "_isolation/_isolated_calls.py",
+        "in _SEEDED and not ONE_AT_A_TIME.is_held()",
+        "in ()",
+        "tests/attacks/test_forks.py",
+    ),
+    (
+        "_isolation/_isolated_calls.py",
+        "in _SEEDED and not ONE_AT_A_TIME.is_held()",
+        "in _SEEDED",
+        "tests/attacks/test_forks.py",
+    ),
+    (
+        "_isolation/_silence.py",
+        "_PROCESS.lock.free_in_forks()",
+        "",
+        "tests/attacks/test_forks.py",
+    ),
+    (
+        "mechanisms/_source.py",
+        "RandomSource(os.urandom, seeded=False)",
+        'RandomSource(vars(os).setdefault("g", np.random.default_rng()).bytes, seeded=False)',
+        "tests/attacks/test_forks.py -k sampler",
+    ),
 ]
