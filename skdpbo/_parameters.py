@@ -28,12 +28,13 @@ def warn_caller(message, category):
     around = _call_around(frame)
     while frame.f_back and _name(frame).startswith((_OWN, *_AROUND)):
         level, frame = level + 1, frame.f_back
-    if around is None or _CHARGED not in around.f_locals:
+    try:
         warnings.warn(message, category, stacklevel=level)
-        return
-    with warnings.catch_warnings():
-        let_no_warning_be_an_error()
-        warnings.warn(message, category, stacklevel=level)
+    except category as error:
+        if around is None or _CHARGED not in around.f_locals:
+            raise
+        # No filter is changed: they belong to the process, and threads would put back each other's.
+        warnings.showwarning(error, category, frame.f_code.co_filename, frame.f_lineno)
 
 
 def note_charge():
@@ -58,13 +59,6 @@ def _call_around(frame):
 
 def _name(frame):
     return frame.f_globals.get("__name__", "")
-
-
-def let_no_warning_be_an_error():
-    """Show the warnings that a filter makes errors, until the caller's `catch_warnings` ends."""
-    shown = [("default" if kind == "error" else kind, *of) for kind, *of in warnings.filters]
-    warnings.filters[:] = shown
-    warnings.simplefilter("default", append=True)  # so that Python takes notice of the change
 
 
 def of_class(estimator, guarantee):

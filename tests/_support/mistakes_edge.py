@@ -923,8 +923,8 @@ MISTAKES += [
     ),
     (
         "model_selection/protection/_public_search.py",
-        "        let_no_warning_be_an_error()\n",
-        "",
+        "let_no_warning_be_an_error()  #",
+        "#",
         f"{_SEARCH}/test_late_charge.py -k last_training",
     ),
     (

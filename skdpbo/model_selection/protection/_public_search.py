@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
-from skdpbo._parameters import let_no_warning_be_an_error, warn_caller
+from skdpbo._parameters import warn_caller
 from skdpbo.model_selection._sklearn import all_fits_failed, task
 from skdpbo.model_selection.protection._protection import Protection
 from skdpbo.model_selection.protection._score_share import warn_if_metric_is_noisy
@@ -139,9 +139,7 @@ class PublicSearch(Protection):
             self.problem.folds.warn(results["params"][int(best)], noise)
         # Kept for `run`: scikit-learn wants the index alone, and ends its fit with it.
         self.chosen = self.mechanism.choose(results)
-        # An error would cost the budget: trainings on protected rows are silent, so that the last
-        # training of the winner, which scikit-learn makes next, is the first to warn of all rows.
-        let_no_warning_be_an_error()
+        let_no_warning_be_an_error()  # scikit-learn trains the winner next
         return self.chosen.index
 
     def warn_of_failed_fits(self, scores):
@@ -200,6 +198,17 @@ class PublicProgress:
         )
         print(*lines, sep="\n", end=end)
         return results
+
+
+def let_no_warning_be_an_error():
+    """Show the warnings that a filter makes errors, until the caller's `catch_warnings` ends.
+
+    After the charge such an error would cost the budget: trainings on protected rows are silent, so
+    that the last training of the winner is the first to warn of all public rows.
+    """
+    shown = [("default" if kind == "error" else kind, *of) for kind, *of in warnings.filters]
+    warnings.filters[:] = shown
+    warnings.simplefilter("default", append=True)  # so that Python takes notice of the change
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sklearn.model_selection import check_cv
 
 from skdpbo._class_labels import refuse_unknown_labels
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo._parameters import let_no_warning_be_an_error, warn_caller
+from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo.exceptions import PublicTrainingWarning, UnboundedSensitivityError
 from skdpbo.mechanisms import noise_source
@@ -26,7 +26,11 @@ from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.private_training._estimators import has_private_part, stated_classes
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
-from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
+from skdpbo.model_selection.protection._public_search import (
+    PublicSearch,
+    let_no_warning_be_an_error,
+    without_tracebacks,
+)
 from skdpbo.model_selection.protection._score_share import (
     mechanism_with_score,
     warn_if_release_is_noisy,
