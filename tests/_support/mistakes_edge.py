@@ -1005,4 +1005,10 @@ MISTAKES += [
         'RandomSource(vars(os).setdefault("g", np.random.default_rng()).bytes, seeded=False)',
         "tests/attacks/test_forks.py -k sampler",
     ),
+    (
+        "mechanisms/_trial_count.py",
+        "        traps=[],\n",
+        "",
+        "tests/mechanisms/test_trial_count.py -k decimals",
+    ),
 ]
