@@ -6,6 +6,7 @@ from functools import partial, wraps
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import errstate as special_errstate
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
@@ -45,9 +46,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             return
 
         def rounded(*args, **kwargs):
-            # Of overflow and underflow no error, which a caller may ask for: it would cost the
-            # budget, also as a warning. What is not finite is refused where it matters.
-            with np.errstate(all="ignore"):
+            # Of overflow and underflow no error, which a caller may ask numpy and scipy for: it
+            # would cost the budget, also as a warning. What is not finite is refused where it
+            # matters.
+            with np.errstate(all="ignore"), special_errstate(all="ignore"):
                 return fit(*args, **kwargs)
 
         # A fit that stops, by an error or an interrupt, leaves the estimator as it was: released
