@@ -225,14 +225,16 @@ def unshared(model):
 
 
 def parts_inside(value, depth=3):
-    """Yield an object, the parameters of estimators in it, and what lists and dicts of it hold.
+    """Yield an object, the parameters of estimators in it, and what containers of it hold.
 
     Not what a frozen estimator is made of, which is not trained.
     """
     yield value
     if _is_frozen(value):
         return
-    if isinstance(value, list | tuple | dict):
+    if isinstance(value, np.ndarray):
+        value = value.ravel().tolist() if value.dtype.hasobject else []
+    if isinstance(value, list | tuple | set | frozenset | dict):
         inner, depth = value.values() if isinstance(value, dict) else value, depth - 1
     else:
         inner, depth = own_params(value).values(), 3
