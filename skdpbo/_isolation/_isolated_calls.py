@@ -224,22 +224,22 @@ def unshared(model):
     return model, [(copies[key], original) for key, original in originals.items()]
 
 
-def parts_inside(value, depth=3):
+def parts_inside(value, around=()):
     """Yield an object, the parameters of estimators in it, and what containers of it hold.
 
-    Not what a frozen estimator is made of, which is not trained.
+    Not what a frozen estimator is made of, which is not trained. `around` is what holds the object.
     """
     yield value
-    if _is_frozen(value):
+    if _is_frozen(value) or any(value is outer for outer in around):  # they may hold themselves
         return
     if isinstance(value, np.ndarray):
-        value = value.ravel().tolist() if value.dtype.hasobject else []
-    if isinstance(value, list | tuple | set | frozenset | dict):
-        inner, depth = value.values() if isinstance(value, dict) else value, depth - 1
+        inner = value.ravel().tolist() if value.dtype.hasobject else ()
+    elif isinstance(value, list | tuple | set | frozenset | deque | dict):
+        inner = value.values() if isinstance(value, dict) else value
     else:
-        inner, depth = own_params(value).values(), 3
-    for part in inner if depth >= 0 else ():
-        yield from parts_inside(part, depth)
+        inner = own_params(value).values()
+    for part in inner:
+        yield from parts_inside(part, (*around, value))
 
 
 def own_params(value):

@@ -5,6 +5,7 @@ caches would note it. Each attack has a planted bug that it finds.
 """
 
 import copy
+from collections import deque
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -176,6 +177,12 @@ def in_an_array(parts):
     return array
 
 
+def deeply(parts):
+    held = deque([[[[parts]]]])
+    held.append(held)
+    return held
+
+
 CHUNKS = {"protect": Chunks(2), "score_fraction": 0.0}
 
 
@@ -213,7 +220,7 @@ class TestCallbacksOfCandidates:
         with pytest.raises(ValueError, match="Callbacks of the estimator"):
             DPGridSearchCV(model, space, protect=protect, loss_bound=4.0).fit(X, Y)
 
-    @pytest.mark.parametrize("hold", [list, set, frozenset, in_an_array])
+    @pytest.mark.parametrize("hold", [list, set, frozenset, deque, in_an_array, deeply])
     def test_whatever_container_holds_the_part(self, hold):
         """Their calls would give the secret number of trials."""
         for protect in (Chunks(2), PrivateSelection()):
