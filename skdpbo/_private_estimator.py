@@ -6,6 +6,7 @@ from functools import partial, wraps
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import errstate as special_errstate
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
@@ -13,7 +14,7 @@ from skdpbo._attempt import attempt_publicly
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._isolation._silence import mlflow_autologging
-from skdpbo._parameters import warn_caller, warn_if_seeded
+from skdpbo._parameters import note_charge, warn_caller, warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import (
     checked_table,
@@ -47,9 +48,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             return
 
         def rounded(*args, **kwargs):
-            # Of overflow and underflow no error, which a caller may ask for: it would cost the
-            # budget, also as a warning. What is not finite is refused where it matters.
-            with np.errstate(all="ignore"):
+            # Of overflow and underflow no error, which a caller may ask numpy and scipy for: it
+            # would cost the budget, also as a warning. What is not finite is refused where it
+            # matters.
+            with np.errstate(all="ignore"), special_errstate(all="ignore"):
                 return fit(*args, **kwargs)
 
         # A fit that stops, by an error or an interrupt, leaves the estimator as it was: released
@@ -119,7 +121,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             refuse_types(y, "y")
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
-            charge_active_ledger(guarantee, type(self).__name__, self)
+            self._charge(guarantee)
         table = read(self._checked_table, lazy(X))
         targets = [lazy(y) for y in targets]
         check_columns(self, X, table)
@@ -129,11 +131,16 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
                 warnings.simplefilter("ignore")
             checked = check(table, *targets)
         if readable:  # before any value is read
-            charge_active_ledger(guarantee, type(self).__name__, self)
+            self._charge(guarantee)
         if groups is not None:
             codes = read(group_codes, groups, length_of(X, "X"), "groups", "X")
             table = self._grouped(table, codes)
         return table, checked, source
+
+    def _charge(self, guarantee):
+        charge_active_ledger(guarantee, type(self).__name__, self)
+        if guarantee.epsilon > 0:
+            note_charge()
 
     def _refuse_types(self, X):
         """Refuse what `fit` cannot take, by containers and declared types alone."""

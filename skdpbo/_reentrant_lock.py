@@ -1,5 +1,6 @@
 """Re-entrant lock that an interrupt does not leave held."""
 
+import os
 import threading
 from collections.abc import Callable
 
@@ -14,6 +15,15 @@ class ReentrantLock:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self.acquire, self.release = self._lock.acquire, self._lock.release
+
+    def free_in_forks(self) -> None:
+        """Let forked processes have it free where a thread that is not in them holds it."""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._free)
+
+    def _free(self) -> None:
+        if not self.is_held():
+            ReentrantLock.__init__(self)
 
     def __enter__(self) -> None:
         held = self.is_held()

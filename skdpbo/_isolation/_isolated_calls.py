@@ -128,8 +128,7 @@ class OneAtATime(ReentrantLock):
     # Re-entrant: a training may score, and an estimator train others in this thread.
     def __init__(self):
         super().__init__()
-        if hasattr(os, "register_at_fork"):  # a thread that is not in the child may have held it
-            os.register_at_fork(after_in_child=super().__init__)
+        self.free_in_forks()
 
 
 ONE_AT_A_TIME = OneAtATime()
@@ -154,6 +153,7 @@ def seeded_generators(seed):
     state, source = random.getstate(), np.random.get_bit_generator()
     # Another source in its place: numpy copies a state word by word, slower than most predictions.
     spare = _SPARE_SOURCES.pop() if _SPARE_SOURCES else np.random.MT19937()
+    _SEEDED.append(spare)
     np.random.set_bit_generator(spare)  # first: it shows that the seed has to be put back
     try:
         random.seed(seed if isinstance(seed, int) else seed.tobytes())  # of an array all words
@@ -164,11 +164,27 @@ def seeded_generators(seed):
         if np.random.get_bit_generator() is spare:
             random.setstate(state)
             np.random.set_bit_generator(source)
+        _SEEDED.remove(spare)
         _SPARE_SOURCES.append(spare)
 
 
 # Never freed: another thread may be drawing while the source is exchanged.
 _SPARE_SOURCES: list = []
+_SEEDED: list = []  # those in use
+
+
+def _renew_generator():
+    """Give a process that another thread has forked meanwhile a generator of numpy of its own.
+
+    All such processes would draw the same numbers, of a public seed, as long as they run. Python
+    renews its own generator.
+    """
+    if np.random.get_bit_generator() in _SEEDED and not ONE_AT_A_TIME.is_held():
+        np.random.set_bit_generator(np.random.MT19937())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_generator)
 
 
 def unshared(model):
@@ -208,20 +224,22 @@ def unshared(model):
     return model, [(copies[key], original) for key, original in originals.items()]
 
 
-def parts_inside(value, depth=3):
-    """Yield an object, the parameters of estimators in it, and what lists and dicts of it hold.
+def parts_inside(value, around=()):
+    """Yield an object, the parameters of estimators in it, and what containers of it hold.
 
-    Not what a frozen estimator is made of, which is not trained.
+    Not what a frozen estimator is made of, which is not trained. `around` is what holds the object.
     """
     yield value
-    if _is_frozen(value):
+    if _is_frozen(value) or any(value is outer for outer in around):  # they may hold themselves
         return
-    if isinstance(value, list | tuple | dict):
-        inner, depth = value.values() if isinstance(value, dict) else value, depth - 1
+    if isinstance(value, np.ndarray):
+        inner = value.ravel().tolist() if value.dtype.hasobject else ()
+    elif isinstance(value, list | tuple | set | frozenset | deque | dict):
+        inner = value.values() if isinstance(value, dict) else value
     else:
-        inner, depth = own_params(value).values(), 3
-    for part in inner if depth >= 0 else ():
-        yield from parts_inside(part, depth)
+        inner = own_params(value).values()
+    for part in inner:
+        yield from parts_inside(part, (*around, value))
 
 
 def is_estimator(value):

@@ -21,6 +21,7 @@ from skdpbo._reentrant_lock import ReentrantLock
 # Re-entrant: the garbage collector may end a block in the midst of another.
 _ALL_LEVELS = sys.maxsize  # of logging, which knows levels above CRITICAL
 _PROCESS = SimpleNamespace(lock=ReentrantLock(), silence=None)
+_PROCESS.lock.free_in_forks()
 
 
 class nothing_leaves:  # noqa: N801

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 from skdpbo.mechanisms._sampling import ExactSampler
@@ -105,7 +105,15 @@ def _first_probability(digits: int, gamma: Fraction, eta: Fraction) -> tuple[int
     """
     near_zero = min(1 - gamma, abs(eta) or Fraction(1))
     lost = 2 * max(0, math.ceil(-math.log10(near_zero)))
-    context = Context(prec=digits // 3 + 60 + lost)
+    # In full: what is not given comes from ``decimal.DefaultContext``, which a caller may change.
+    context = Context(
+        prec=digits // 3 + 60 + lost,
+        rounding=ROUND_HALF_EVEN,
+        Emin=MIN_EMIN,
+        Emax=MAX_EMAX,
+        clamp=0,
+        traps=[],
+    )
     g = context.divide(Decimal(gamma.numerator), Decimal(gamma.denominator))
     minus_log = context.ln(g).copy_negate()
     if eta == 0:  # the limit: gamma^-eta - 1 is eta log(1 / gamma) to first order

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import errstate as special_errstate
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from sklearn.linear_model import Ridge
@@ -26,6 +27,7 @@ from _support.private_estimators import (
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.audit import Secrets, Traces, leak_scan, same_seed_difference
 from skdpbo.gaussian_process import DPSparseGPRegressor, PrivateProjection, ProjectedGP
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
@@ -211,6 +213,13 @@ FAR = {  # from 1: what overflows
 def test_parameters_far_from_one_cost_no_budget_where_numpy_raises(name):
     with np.errstate(all="raise"):
         assert clone(FAR[name]).fit(X, Y).privacy_.epsilon == 1.0
+
+
+def test_errors_that_scipy_raises_on_request_cost_no_budget():
+    """Of one record with noise far above it, of which the variance is estimated."""
+    with special_errstate(all="raise"):
+        for _ in range(5):
+            assert DPRidge(**BOXES).fit(np.zeros((1, 5)), [0.0]).privacy_.epsilon == 1.0
 
 
 @pytest.mark.quick_cases(1)

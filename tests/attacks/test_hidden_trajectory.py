@@ -5,6 +5,7 @@ caches would note it. Each attack has a planted bug that it finds.
 """
 
 import copy
+from collections import deque
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -170,6 +171,18 @@ def with_callbacks():
     return model
 
 
+def in_an_array(parts):
+    array = np.empty((1, len(parts)), dtype=object)
+    array[0] = parts
+    return array
+
+
+def deeply(parts):
+    held = deque([[[[parts]]]])
+    held.append(held)
+    return held
+
+
 CHUNKS = {"protect": Chunks(2), "score_fraction": 0.0}
 
 
@@ -206,6 +219,15 @@ class TestCallbacksOfCandidates:
         model = make_pipeline(FunctionTransformer(np.negative), Ridge())
         with pytest.raises(ValueError, match="Callbacks of the estimator"):
             DPGridSearchCV(model, space, protect=protect, loss_bound=4.0).fit(X, Y)
+
+    @pytest.mark.parametrize("hold", [list, set, frozenset, deque, in_an_array, deeply])
+    def test_whatever_container_holds_the_part(self, hold):
+        """Their calls would give the secret number of trials."""
+        for protect in (Chunks(2), PrivateSelection()):
+            search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, protect=protect, loss_bound=4.0)
+            search.set_params(estimator=Holding(hold([with_callbacks()])))
+            with pytest.raises(ValueError, match="Callbacks of the estimator"):
+                search.fit(X, Y)
 
     def test_so_are_caches_of_parts_in_lists(self, tmp_path):
         pipeline = make_pipeline(FunctionTransformer(doubled), Ridge(), memory=str(tmp_path))

@@ -339,7 +339,7 @@ def test_nothing_is_kept_by_a_response_method():
 
 
 class Committee(RegressorMixin, BaseEstimator):
-    """Holds its parts in a list, which `get_params` does not look into."""
+    """Holds its parts in a container, which `get_params` does not look into."""
 
     def __init__(self, parts, k=0):
         self.parts = parts
@@ -353,10 +353,11 @@ class Committee(RegressorMixin, BaseEstimator):
         return sum(part.transform(X)[:, 0] for part in self.parts)
 
 
-def test_a_frozen_part_in_a_list():
+@pytest.mark.parametrize("container", [list, set, frozenset])
+def test_a_frozen_part_in_a_container(container):
     part = FrozenEstimator(Sampling().fit(X))
     options = {"guide": False, "loss_bound": 1.0, "score_fraction": 0.0}
-    search = DPGridSearchCV(Committee([part]), {"k": [0, 1]}, refit=False, **options)
+    search = DPGridSearchCV(Committee(container([part])), {"k": [0, 1]}, refit=False, **options)
     before = pickle.dumps(part.estimator.random_state_.get_state())
     search.fit(X, Y, X_val=TestFrozenParts.MISSING, y_val=Y)
     assert pickle.dumps(part.estimator.random_state_.get_state()) == before

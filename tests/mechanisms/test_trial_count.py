@@ -1,5 +1,6 @@
 """The secret number of trials: its law by chi-square (false-alarm rate 1e-6 a test) and exactly."""
 
+from decimal import DefaultContext, Inexact
 from fractions import Fraction
 
 import mpmath
@@ -141,6 +142,23 @@ class TestGeometric:
         source = RandomSource(read, seeded=True)
         assert draw_trials(TrialLaw(4), source=source) == failures + 1
         assert draw_trials(TrialLaw(4), max_trials=failures, source=source) == failures
+
+
+def set_trap(patch):
+    patch.setitem(DefaultContext.traps, Inexact, True)
+
+
+def set_range(patch):
+    patch.setattr(DefaultContext, "Emax", 2)
+
+
+@pytest.mark.parametrize("change", [set_trap, set_range])
+def test_the_law_is_the_same_whatever_decimals_are_set_to(change, monkeypatch):
+    """An error would come after the charge of a search, and cost its budget."""
+    of_law = 128, TrialLaw(1e4, eta=2.5).exact_gamma, Fraction(5, 2)
+    usual = _first_probability(*of_law)
+    change(monkeypatch)
+    assert _first_probability(*of_law) == usual
 
 
 def test_cap_is_a_minimum():
