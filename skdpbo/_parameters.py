@@ -10,8 +10,7 @@ from skdpbo.exceptions import DefaultBoundsWarning, OutsideBoundsWarning, Seeded
 
 DEFAULT_BOUNDS = (-3.0, 3.0)
 _NARROWEST = 1e-250  # of a range: one over its width is far from the largest float
-_OWN, _AROUND = "skdpbo.", ("sklearn.", "joblib.")  # pipelines call their steps through joblib
-_CHARGED = "skdpbo has charged a step"  # no name that code of Python may have
+_INSIDE = ("skdpbo.", "sklearn.", "joblib.")  # pipelines call their steps through joblib
 _OTHERWISE = {"X_bounds": ", or put a DPMinMaxScaler first, which releases them, and give (0, 1)"}
 # An assumption of every estimator that is fitted to protected rows.
 OWN_RECORD = "each input row was computed from its own record and from public or released values"
@@ -20,45 +19,11 @@ ORDER_OF_GROUPS = "the order in which the groups first appear in X is public"
 
 
 def warn_caller(message, category):
-    """Warn in the name of the first caller outside of skdpbo, scikit-learn and joblib.
-
-    Inside a call of scikit-learn in which a step has been charged no filter makes an error of it.
-    """
+    """Warn in the name of the first caller outside of skdpbo, scikit-learn and joblib."""
     level, frame = 2, inspect.currentframe().f_back
-    around = _call_around(frame)
-    while frame.f_back and _name(frame).startswith((_OWN, *_AROUND)):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         level, frame = level + 1, frame.f_back
-    try:
-        warnings.warn(message, category, stacklevel=level)
-    except category as error:
-        if around is None or _CHARGED not in around.f_locals:
-            raise
-        # No filter is changed: they belong to the process, and threads would put back each other's.
-        warnings.showwarning(error, category, frame.f_code.co_filename, frame.f_lineno)
-
-
-def note_charge():
-    """Note, in the call of scikit-learn around this code, that a step of it has been charged.
-
-    A warning of this step or of a later one that became an error would cost that budget. The note
-    is gone with the frame of the call, so that the first step of the next one may warn in earnest.
-    """
-    if (around := _call_around(inspect.currentframe().f_back)) is not None:
-        around.f_locals[_CHARGED] = True
-
-
-def _call_around(frame):
-    """Return the frame of the call of scikit-learn that runs a method of skdpbo, or None."""
-    around = None
-    while frame and _name(frame).startswith(_OWN):
-        frame = frame.f_back
-    while frame and _name(frame).startswith(_AROUND):
-        around, frame = frame, frame.f_back
-    return around
-
-
-def _name(frame):
-    return frame.f_globals.get("__name__", "")
+    warnings.warn(message, category, stacklevel=level)
 
 
 def of_class(estimator, guarantee):

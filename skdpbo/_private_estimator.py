@@ -14,7 +14,7 @@ from skdpbo._attempt import attempt_publicly
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._isolation._silence import mlflow_autologging
-from skdpbo._parameters import note_charge, warn_caller, warn_if_seeded
+from skdpbo._parameters import warn_caller, warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import (
     checked_table,
@@ -121,7 +121,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             refuse_types(y, "y")
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
-            self._charge(guarantee)
+            charge_active_ledger(guarantee, type(self).__name__, self)
         table = read(self._checked_table, lazy(X))
         targets = [lazy(y) for y in targets]
         check_columns(self, X, table)
@@ -131,16 +131,11 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
                 warnings.simplefilter("ignore")
             checked = check(table, *targets)
         if readable:  # before any value is read
-            self._charge(guarantee)
+            charge_active_ledger(guarantee, type(self).__name__, self)
         if groups is not None:
             codes = read(group_codes, groups, length_of(X, "X"), "groups", "X")
             table = self._grouped(table, codes)
         return table, checked, source
-
-    def _charge(self, guarantee):
-        charge_active_ledger(guarantee, type(self).__name__, self)
-        if guarantee.epsilon > 0:
-            note_charge()
 
     def _refuse_types(self, X):
         """Refuse what `fit` cannot take, by containers and declared types alone."""
