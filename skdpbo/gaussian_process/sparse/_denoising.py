@@ -113,13 +113,12 @@ def nearest_mixture(B, support, designs=()):
     -------
     ndarray of shape (n_support,)
     """
-    # <phi phi', psi psi'>_F = (phi'psi)^2. A negative h would turn a weight's sign.
-    Q = (support @ support.T) ** 2
+    # <phi phi', psi psi'>_F = (phi'psi)^2 in Q. A negative h would turn a weight's sign.
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
     # The start: of sum 1 or a little more, equal within each design.
     w = np.full(len(support), 1 / len(support))
     # Points of vanishing features keep their weights: those that would matter overflow.
-    seen = Q.diagonal() > _LEAST_FEATURES
+    seen = np.einsum("ij,ij->i", support, support) ** 2 > _LEAST_FEATURES
     designs = [design for design in designs if seen[design].any()]
     if designs:
         parts = [support[design] for design in designs]
@@ -130,12 +129,26 @@ def nearest_mixture(B, support, designs=()):
             w *= _LEAST_SHARE
             for design, part, share in zip(designs, parts, shares / shares.sum(), strict=True):
                 w[design] += share / len(part)
-    # Symmetric, and in the order of Fortran: half as many numbers are read in each step.
-    Q, h, moving = Q[np.ix_(seen, seen)].T, h[seen], w[seen]
+    h, moving = h[seen], w[seen]
+    times_Q = _times_squares(support[seen])
     for _ in range(_N_STEPS if seen.any() else 0):
-        moving *= h / np.maximum(dsymv(1.0, Q, moving), _SMALLEST)  # weights may vanish
+        moving *= h / np.maximum(times_Q(moving), _SMALLEST)  # weights may vanish
     w[seen] = moving
     return w
+
+
+def _times_squares(support):
+    """Return the map from weights w >= 0 to Q w, the entries of Q being squares of phi'psi."""
+    n, d = support.shape
+    if d * (d + 1) >= n / 2:  # symmetric: half of the numbers are read for each product
+        Q = ((support @ support.T) ** 2).T
+        return lambda w: dsymv(1.0, Q, w)
+    # Fewer numbers: Q = F F', with a column of F for each entry of the upper half of phi phi'.
+    i, j = np.triu_indices(d)
+    F = support[:, i] * support[:, j] * np.where(i == j, 1.0, np.sqrt(2.0))
+    diagonal = np.einsum("ij,ij->i", F, F)
+    # No term of Q w is negative: where rounding errors exceed it, the own one bounds it from below.
+    return lambda w: np.maximum(F @ (w @ F), diagonal * w)
 
 
 def share_in_reach(B, inside, outside, *, sb, n_records):
