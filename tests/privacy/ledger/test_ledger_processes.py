@@ -104,6 +104,13 @@ class Categorical:
         return [self.categories[0]] * n_samples
 
 
+@pytest.fixture(autouse=True, scope="module")
+def workers_of_joblib_stay():
+    """joblib starts its workers anew where max_nbytes changes: those of private fits serve all."""
+    with joblib.parallel_config(max_nbytes=None):
+        yield
+
+
 @pytest.fixture(params=["memory", "file"])
 def ledger(request, tmp_path):
     return PrivacyLedger(100.0, path=tmp_path / "l.db" if request.param == "file" else None)
@@ -189,20 +196,18 @@ def test_estimators_that_are_handed_over_as_they_are(ledger):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
-def test_private_searches_are_charged_once_also_in_processes(tmp_path):
-    in_memory, in_file = ledgers = PrivacyLedger(100.0), PrivacyLedger(100.0, path=tmp_path / "l")
+def test_private_searches_are_charged_once_also_in_processes(ledger):
     ridge = DPRidge(delta=1e-6, X_bounds=(-1, 1), y_bounds=(-1, 1))
     how = {"scoring": "neg_mean_squared_error", "loss_bound": 1.0, "cv": 2}
     search = DPGridSearchCV(ridge, {"epsilon": [0.5, 1.0]}, n_jobs=2, **how)
-    with in_memory, in_file:  # each of them: processes start once
+    with ledger:
         search.fit(X, Y, X_val=X, y_val=Y)
-        assert [len(ledger.entries) for ledger in ledgers] == [1, 1]
+        assert len(ledger.entries) == 1
         search.set_params(n_jobs=None).fit(X, Y, X_val=X, y_val=Y)
-        assert [len(ledger.entries) for ledger in ledgers] == [2, 2]
+        assert len(ledger.entries) == 2
         cross_val_score(search, X, Y, cv=3, n_jobs=2, error_score="raise")
     label = "DPGridSearchCV of DPRidge"
-    for ledger in ledgers:
-        assert [entry.label for entry in ledger.entries] == [label] * 5
+    assert [entry.label for entry in ledger.entries] == [label] * 5
 
 
 def test_threads_without_a_ledger_belong_to_those_that_are_open(ledger):
