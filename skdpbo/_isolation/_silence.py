@@ -177,8 +177,8 @@ def _silence(nowhere, streams, filters, generators, caches):
     # Also those from which code that has silenced itself takes its streams back.
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         streams.set(sys, name, nowhere)
-    for owner, hook in _hooks():
-        streams.set(owner, hook, _drop)
+    for owner, hook, value in _hooks():
+        streams.set(owner, hook, value)
     manager = logging.root.manager
     undo = partial(logging.disable, manager.disable)
     streams.append((undo, lambda: manager.disable >= _ALL_LEVELS))
@@ -197,17 +197,26 @@ def _silence(nowhere, streams, filters, generators, caches):
 
 
 def _hooks():
-    """Yield what else shows something: errors in threads and finalizers, and what notebooks do.
+    """Yield what else shows something, with what silences it: errors in threads and finalizers.
 
     And loggers: one that no manager knows keeps its level, and code may enable all of them.
     """
-    yield logging.Logger, "callHandlers"
-    yield threading, "excepthook"
-    yield sys, "unraisablehook"
+    yield logging.Logger, "callHandlers", _drop
+    yield threading, "excepthook", _drop
+    yield sys, "unraisablehook", _drop
+    # It scores each fit on its training rows, and stores the scores.
+    if (tracking := mlflow_autologging()) is not None:
+        yield tracking, "_AUTOLOGGING_GLOBALLY_DISABLED", True
     # Progress bars and tables in a notebook are not written to a stream.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if (publisher := getattr(shell, "display_pub", None)) is not None:
-        yield publisher, "publish"
+        yield publisher, "publish", _drop
+
+
+def mlflow_autologging():
+    """Return MLflow's module of autologging, if it was imported and can be turned off."""
+    tracking = sys.modules.get("mlflow.utils.autologging_utils")
+    return tracking if hasattr(tracking, "_AUTOLOGGING_GLOBALLY_DISABLED") else None
 
 
 def _drop(*args, **kwargs):

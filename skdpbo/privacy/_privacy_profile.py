@@ -331,11 +331,12 @@ def as_profile(profile: Any) -> PrivacyProfile:
 
 
 def takes_epsilon_alone(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called with one argument: delta(epsilon)."""
+    """Whether a function takes one argument, delta(epsilon), and has no `n_samples`."""
     try:
-        inspect.signature(function).bind(1.0)
+        signature = inspect.signature(function)
+        signature.bind(1.0)
     except TypeError:
         return False
     except ValueError:  # without a signature, such as some compiled functions
         return True
-    return True
+    return "n_samples" not in signature.parameters  # (estimator, n_samples=None)

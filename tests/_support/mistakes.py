@@ -272,7 +272,8 @@ FLOOR = [
     (SILENCE, "not self.late or warnings.filters is self._filters", "True", EFFECTS),
     (SILENCE, '"stdout", "stderr", ', '"stdout", ', EFFECTS),
     (SILENCE, ', "__stdout__", "__stderr__"', "", EFFECTS),
-    (SILENCE, 'yield logging.Logger, "callHandlers"', "pass", EFFECTS),
+    (SILENCE, 'yield logging.Logger, "callHandlers", _drop', "pass", EFFECTS),
+    (SILENCE, 'yield tracking, "_AUTOLOGGING_GLOBALLY_DISABLED", True', "pass", EFFECTS),
     (
         SILENCE,
         '"handlers", [logging.NullHandler()]',

@@ -39,9 +39,11 @@ from _support.interrupts import interrupted
 from _support.planted import SameContext, original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
+from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.gaussian_process import PrivateProjection
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks, PrivateSelection
-from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
 
@@ -321,6 +323,64 @@ class TestHooks:
     def test_what_is_shown_is_found(self, monkeypatch):
         put(monkeypatch, "silence: _hooks", lambda: ())
         assert self.shown(monkeypatch) >= 3
+
+
+TRACKED = []  # scores of trainings
+TRACKING = SimpleNamespace(
+    _AUTOLOGGING_GLOBALLY_DISABLED=False, autologging_is_disabled={"sklearn": False}.get
+)
+
+
+class Tracked(Ridge):
+    """Its `fit` is patched as by MLflow: the training is scored, and the score stored."""
+
+    def fit(self, X, y):
+        fitted = super().fit(X, y)
+        if not TRACKING._AUTOLOGGING_GLOBALLY_DISABLED:
+            TRACKED.append(self.score(X, y))
+        return fitted
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
+class TestTrackers:
+    """Scores that a tracker of experiments stores, of trainings on protected rows."""
+
+    def n_tracked(self, monkeypatch, **params):
+        TRACKED.clear()
+        monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
+        search = DPGridSearchCV(Tracked(), {"alpha": [0.1, 1.0]}, loss_bound=1.0, **params)
+        search.fit(X, Y)
+        assert TRACKING._AUTOLOGGING_GLOBALLY_DISABLED is False
+        Tracked().fit(X, Y)
+        return len(TRACKED) - 1
+
+    @pytest.mark.parametrize("secret_trials", [False, True])
+    def test_nothing_is_stored(self, secret_trials, monkeypatch):
+        params = {"protect": Chunks(2)}
+        if secret_trials:
+            trained = PrivacyGuarantee(epsilon=0.1)
+            params = {"protect": PrivateSelection(estimator_guarantee=trained), "epsilon": 3.0}
+        assert self.n_tracked(monkeypatch, **params) == 0
+
+    def test_scores_are_found(self, monkeypatch):
+        put(monkeypatch, "silence: _hooks", lambda: ())
+        assert self.n_tracked(monkeypatch, protect=Chunks(2)) >= 4
+
+    def test_a_private_model_by_itself_warns_before_it_is_charged(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
+        model = DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3))
+        with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+            with pytest.raises(VoidGuaranteeWarning, match="autologging is on"):
+                model.fit(X, Y)
+            assert not ledger.entries
+        for name, off in (
+            ("_AUTOLOGGING_GLOBALLY_DISABLED", True),
+            ("autologging_is_disabled", {"sklearn": True}.get),
+        ):
+            monkeypatch.setattr(TRACKING, name, off)
+            model.fit(X, Y)
+            monkeypatch.undo()
+            monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
 
 
 BOUND = ContextVar("bound", default=())

@@ -72,6 +72,18 @@ class Parity(ClassifierMixin, BaseEstimator):
         return (np.asarray(X)[:, 0].astype(int) + self.odd_) % 2
 
 
+class Writing(DummyClassifier):
+    """Hides a parameter that is not given, as CatBoost does."""
+
+    def __init__(self, allow_writing_files=None):
+        super().__init__()
+        self.allow_writing_files = allow_writing_files
+
+    def get_params(self, deep=True):
+        given = self.allow_writing_files
+        return {} if given is None else {"allow_writing_files": given}
+
+
 def losses_of(estimator, candidates, rows, scorer=None):
     scorer = resolve_scorer("accuracy", estimator) if scorer is None else scorer
     return chunk_training(estimator, rows, scorer).losses(candidates)
@@ -576,6 +588,8 @@ class TestRefusals:
             (make_pipeline(StandardScaler(), Ridge(), memory="/nowhere"), {}, "memory"),
             (LogisticRegression(verbose=1), {}, "verbose"),
             (LogisticRegression(), {"verbose": [0, 1]}, "verbose"),
+            (Writing(), {}, "allow_writing_files must be False"),
+            (make_pipeline(Writing(False)), {"writing": [Writing(True)]}, "allow_writing_files"),
             (SVC(kernel="precomputed"), {}, "precomputed"),
             (SVC(), {"kernel": ["rbf", "precomputed"]}, "precomputed"),
         ],
@@ -583,6 +597,9 @@ class TestRefusals:
     def test_parts(self, estimator, space, match):
         with pytest.raises(ValueError, match=match):
             DPGridSearchCV(estimator, space, scoring="accuracy", **ALL).fit(X, LABELS)
+
+    def test_a_part_that_writes_no_files(self):
+        DPGridSearchCV(Writing(False), {}, scoring="accuracy", **ALL).fit(X, LABELS)
 
     @pytest.mark.parametrize(
         "mechanism", [Kusner2015(), Kusner2015Lipschitz(lipschitz=1.0, lambda_name="C")]

@@ -411,6 +411,20 @@ class TestDeclared:
         assert search.privacy_.status == "conditional"
         assert "estimator_guarantee" in str(search.privacy_)
 
+    def test_a_number_of_samples_with_a_default(self):
+        def stated(estimator, n_samples=None):  # as `privacy_guarantee` of an estimator
+            return PrivacyGuarantee(epsilon=0.1 * n_samples / 60)
+
+        made = plan_trials(
+            Foreign(),
+            [{}] * 5,
+            PrivateSelection(estimator_guarantee=stated),
+            epsilon=2.0,
+            delta=1e-5,
+            n_samples=60,
+        )
+        assert made.guarantee.status == "conditional"
+
     def test_a_profile_that_does_not_state_the_total(self):
         mu = 0.45 * candidate_mu(2.0, 1e-5, TrialLaw(15))
         half = PrivacyProfile(

@@ -303,8 +303,15 @@ class _Watch:
         self.mixes, self.compares, self.n_judged = False, False, 0
         self.__name__ = getattr(function, "__name__", name)  # for errors of scikit-learn
 
-    def __call__(self, rows, *args, **kwargs):
+    def __call__(self, *args, **kwargs):
         """Return what the function returns."""
+        if not args:  # LightGBM calls its own methods with names
+            signature, _ = attempt(inspect.signature, self.function)
+            first = next(iter(signature.parameters), None) if signature else None
+            if first not in kwargs:
+                return self.function(**kwargs)
+            args = [kwargs.pop(first)]
+        rows, *args = args
         if self.n_judged < _N_JUDGED and not any(watch.compares for watch in self.watches):
             self.n_judged += 1
             self.compares = True

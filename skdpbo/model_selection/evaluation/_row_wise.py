@@ -9,6 +9,7 @@ may a class of a later scikit-learn.
 
 import inspect
 import numbers
+import os
 import re
 import sys
 
@@ -315,7 +316,22 @@ def _texts(value):
 def _is_among(homes, thing):
     """Whether a class or function is the one of its name in the module of a table."""
     name = getattr(thing, "__name__", "")
-    return name in homes and getattr(sys.modules.get(homes[name]), name, None) is thing
+    home = sys.modules.get(homes.get(name))
+    return getattr(home, name, None) is thing and _is_written_in(home.__name__, thing)
+
+
+def _is_written_in(home, thing):
+    """Whether a class or function is of the package of a module.
+
+    scikit-learn-intelex puts classes of its own in the place of scikit-learn's, cuml.accel those
+    that go by the names of scikit-learn's modules, too.
+    """
+    package = home.partition(".")[0]
+    if str(thing.__module__).partition(".")[0] != package:
+        return False
+    code = getattr(thing.__init__ if isinstance(thing, type) else thing, "__code__", None)
+    folder = os.path.dirname(sys.modules[package].__file__)
+    return code is None or code.co_filename.startswith(folder + os.sep)
 
 
 def step_name(step, path):

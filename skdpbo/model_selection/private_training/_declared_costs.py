@@ -42,7 +42,6 @@ def declared_costs(models, candidates, declaration, n_samples):
     costs : DeclaredCosts or ProfileCosts
     """
     known = isinstance(declaration, PrivacyGuarantee | PrivacyProfile)
-    # What can be called with a single argument is a privacy profile, delta(epsilon).
     if callable(declaration) and not known and not takes_epsilon_alone(declaration):
         # A clone: the user's function may change or keep what it is given.
         stated = [declared_cost(declaration(clone(model), n_samples)) for model in models]

@@ -63,8 +63,14 @@ def refuse_revealing_parts(estimator, candidates):
                     f"{name} must be None: a cache stores protected rows on disk and repeats the "
                     "noise of an earlier fit."
                 )
-            if last == "verbose" and value:
+            # LightGBM is silent below zero.
+            if last == "verbose" and value and not (isinstance(value, numbers.Real) and value < 0):
                 raise ValueError(f"{name} must be 0: messages could reveal protected rows.")
+        if any(_writes_files(part) for part in parts):
+            raise ValueError(
+                "allow_writing_files must be False: CatBoost would write losses on protected rows "
+                "to a folder."
+            )
         if get_tags(model).input_tags.pairwise:
             raise ValueError(
                 'A precomputed kernel or distance cannot be used with protect="all": one record '
@@ -75,6 +81,13 @@ def refuse_revealing_parts(estimator, candidates):
                 'Callbacks of the estimator cannot be used with protect="all": they are shown fits '
                 "on protected rows, and their number."
             )
+
+
+def _writes_files(part):
+    """Whether a part is an estimator of CatBoost that writes the course of its training."""
+    name = "allow_writing_files"  # absent from its parameters unless it is given
+    arguments = getattr(getattr(type(part).__init__, "__code__", None), "co_varnames", ())
+    return name in arguments and own_params(part).get(name) is not False
 
 
 def refuse_complex(**containers):

@@ -254,6 +254,56 @@ def test_models_are_tested_themselves(model):
         refuse_row_mixing(model.fit(X, Y), X)
 
 
+class CalledByName(ClassifierMixin, BaseEstimator):
+    """Calls its own method with names, as LightGBM does."""
+
+    def __init__(self, mixes=False):
+        self.mixes = mixes
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(scaled=True, X=X)[:, 1].round().astype(int)]
+
+    def predict_proba(self, X, scaled=False):
+        X = values(X) if scaled else values(X) + 1
+        high = (X[:, 0] > (X[:, 0].mean() if self.mixes else 0)).astype(float)
+        return np.column_stack([1 - high, high])
+
+
+class CalledWithout(CalledByName):
+    """Calls itself without naming rows, then as a function of any arguments."""
+
+    def predict(self, X):
+        self.rows_ = X
+        return self.classes_[self.decision_function().round().astype(int)]
+
+    def decision_function(self, **kwargs):
+        return self.predict_proba(X=self.rows_)[:, 1]
+
+
+class WithoutSignature(CalledWithout):
+    """Calls a method of which no signature is known, as some compiled ones."""
+
+    def decision_function(self, **kwargs):
+        return self.predict_proba(X=self.rows_)[:, 1]
+
+    decision_function.__signature__ = "none"
+
+
+@pytest.mark.parametrize("model", [CalledByName(), CalledWithout(), WithoutSignature()])
+def test_methods_called_by_name(model):
+    model.fit(X, Y)
+    with watched_steps(model):
+        answer = model.predict(X)
+    np.testing.assert_array_equal(answer, model.predict(X))
+    model.set_params(mixes=True)
+    with pytest.raises(MixedRowsError, match=type(model).__name__), watched_steps(model):
+        model.predict_proba(X=X)
+
+
 def raises(rows):
     raise ValueError("ages expected")
 

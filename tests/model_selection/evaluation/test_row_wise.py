@@ -294,3 +294,20 @@ def test_minor_versions_are_compared_as_numbers(version, later, monkeypatch):
 def test_the_name_of_a_class_is_not_enough():
     imposter = type("StandardScaler", (StandardScaler,), {"__module__": "sklearn.preprocessing"})
     assert unverified_steps(imposter()) == ("StandardScaler",)
+
+
+def initialised_elsewhere(self, *, copy=True, with_mean=True, with_std=True):
+    self.copy, self.with_mean, self.with_std = copy, with_mean, with_std
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"__module__": "sklearnex.preprocessing"},  # as of scikit-learn-intelex
+        {"__module__": "sklearn.preprocessing", "__init__": initialised_elsewhere},  # of cuml.accel
+    ],
+)
+def test_a_class_that_has_taken_the_place_of_another_is_not_verified(body, monkeypatch):
+    other = type("StandardScaler", (StandardScaler,), body)
+    monkeypatch.setattr(sklearn.preprocessing, "StandardScaler", other)
+    assert unverified_steps(other()) == ("StandardScaler",)

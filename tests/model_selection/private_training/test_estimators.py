@@ -258,6 +258,9 @@ class TestSteps:
     def test_talk_is_refused(self):
         with pytest.raises(ValueError, match="verbose must be 0"):
             plan(make_pipeline(Normalizer(), Private(), verbose=True))
+        with pytest.raises(ValueError, match="verbose must be 0"):
+            plan(make_pipeline(Normalizer(), Private(), verbose="all"))
+        plan(make_pipeline(Normalizer(), Private(), verbose=-1))  # silence of LightGBM
 
     def test_precomputed_kernels_are_refused(self):
         class Pairwise(Private):
