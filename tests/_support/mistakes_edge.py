@@ -590,7 +590,7 @@ MISTAKES += [
     ),
     (
         "_isolation/_silence.py",
-        "streams.set(owner, hook, _drop)",
+        "streams.set(owner, hook, value)",
         "pass",
         "tests/attacks/test_side_effects.py -k Hooks",
     ),
