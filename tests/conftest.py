@@ -23,8 +23,11 @@ paths = [str(Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 pytest.register_assert_rewrite("_support")
 from _support.own_errors import NOTED  # noqa: E402  (after the path and the rewriting)
+from _support.parameter_names import read_once  # noqa: E402
 from _support.planted import original, put  # noqa: E402
 from _support.replayed_noise import replayed  # noqa: E402
+
+read_once()
 
 
 @pytest.hookimpl(wrapper=True)

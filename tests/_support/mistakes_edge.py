@@ -838,6 +838,12 @@ MISTAKES += [
         "tests/gaussian_process/sparse/test_denoising.py -k start_nowhere",
     ),
     (
+        "gaussian_process/sparse/_denoising.py",
+        "np.maximum(F @ (w @ F), diagonal * w)",
+        "F @ (w @ F)",
+        "tests/gaussian_process/sparse/test_denoising.py -k take_all_weight",
+    ),
+    (
         "gaussian_process/sparse/_private_process.py",
         "boxes.append(Z / DEFAULT_BOUNDS[1] * LARGEST_END)",
         "boxes.append(Z)",

@@ -23,7 +23,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
-from joblib.externals.loky import get_reusable_executor
+from joblib.externals import loky
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -59,7 +59,10 @@ class ForkedPool:
 
 
 def processes(method):
-    return lambda n: ProcessPoolExecutor(n, mp_context=multiprocessing.get_context(method))
+    context = multiprocessing.get_context(method)
+    # A server imports the package once for all of its processes, which inherit nothing else.
+    context.set_forkserver_preload(["_support.paid"])
+    return lambda n: ProcessPoolExecutor(n, mp_context=context)
 
 
 POOLS = {
@@ -68,11 +71,10 @@ POOLS = {
     "forked pool": ForkedPool,
     "spawned executor": processes("spawn"),
     "fork server": processes("forkserver"),
-    "loky": lambda n: get_reusable_executor(n, reuse=False),
+    "loky": loky.ProcessPoolExecutor,
 }
 QUICK = ("threads", "forked executor", "forked pool")
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in POOLS if kind not in QUICK]
-every_pool = pytest.mark.parametrize("pool", [*QUICK, *SLOW])
+quick_pools = pytest.mark.parametrize("pool", QUICK)
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -101,23 +103,30 @@ class TestPools:
     """Pools that were made before the block, in it, and that outlive it."""
 
     @pytest.mark.quick_cases(1)
-    @every_pool
+    @quick_pools
     def test_jobs_inside_the_block(self, ledger, pool):
-        with workers(pool, 2) as early, ledger, workers(pool, 2) as late:
+        with workers(pool, 2) as early:
+            self.jobs_inside(ledger, pool, early, 2)
+
+    def jobs_inside(self, ledger, pool, early, n_late):
+        with ledger, workers(pool, n_late) as late:
             tasks = [(where, job) for where in (early, late) for job in (fit, fit_a_clone)] * 3
             jobs = [where.submit(job, Paid()) for where, job in tasks]
             assert_charged(ledger, [job.result() for job in jobs])
 
     @pytest.mark.quick_cases(1)
-    @every_pool
+    @quick_pools
     def test_jobs_that_end_after_the_block(self, ledger, pool):
         with workers(pool) as early:
-            with ledger:
-                jobs = [early.submit(fit_late, Paid()) for _ in range(3)]
-            assert_charged(ledger, [job.result() for job in jobs])
+            self.jobs_that_end_after(ledger, early)
+
+    def jobs_that_end_after(self, ledger, early):
+        with ledger:
+            jobs = [early.submit(fit_late, Paid()) for _ in range(3)]
+        assert_charged(ledger, [job.result() for job in jobs])
 
     @pytest.mark.quick_cases(2)
-    @every_pool
+    @quick_pools
     def test_made_inside_and_fitted_outside(self, ledger, pool):
         with ledger:
             models = [Paid(), clone(Paid()), pickle.loads(pickle.dumps(Paid()))]
@@ -126,13 +135,26 @@ class TestPools:
             assert_charged(ledger, [job.result() for job in jobs])
 
     @pytest.mark.quick_cases(2)
-    @every_pool
+    @quick_pools
     def test_models_that_workers_hand_back(self, ledger, pool):
         with ledger, workers(pool) as late:
             fitted = [late.submit(Paid().fit, ROWS).result() for _ in range(3)]
             answers = ["released"] * 3 + [fit(model) for model in fitted]
             answers += [late.submit(fit, model).result() for model in fitted]
         assert_charged(ledger, answers)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("pool", [kind for kind in POOLS if kind not in QUICK])
+    def test_processes_that_inherit_nothing(self, tmp_path, pool):
+        """All of the above. They take seconds to start: those before the blocks serve them all."""
+        with workers(pool, 2) as early:
+            for kind in ("memory", "file"):
+                paths = [None if kind == "memory" else tmp_path / str(i) for i in range(4)]
+                ledgers = [PrivacyLedger(1.0, path=path) for path in paths]
+                self.jobs_inside(ledgers[0], pool, early, 1)
+                self.jobs_that_end_after(ledgers[1], early)
+                self.test_made_inside_and_fitted_outside(ledgers[2], pool)
+                self.test_models_that_workers_hand_back(ledgers[3], pool)
 
     @pytest.mark.slow
     def test_a_forked_pool_and_then_workers_of_joblib(self, ledger):
@@ -148,9 +170,7 @@ class TestPools:
 def elsewhere(state, times=1, prefix=()):
     """Load and fit a pickle, a number of times, in a process that inherits nothing."""
     if not prefix:  # forked by a server that has imported the package, and nothing else
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["_support.paid"])
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
+        with processes("forkserver")(1) as pool:
             return pool.submit(fit_again, state, times).result()
     code = "import pickle, sys; from _support.paid import fit; state = sys.stdin.buffer.read(); "
     code += f"print(*(fit(pickle.loads(state)) for _ in range({times})))"
@@ -369,15 +389,23 @@ class TestSoak:
     a release without a charge fails the test.
     """
 
+    # Least number of kills, and of fits before each: workers of loky take seconds to start.
+    KINDS = {
+        "threads": (0, 64),
+        "forked executor": (5, 64),
+        "forked pool": (5, 64),
+        "loky": (2, 128),
+    }
+
     def soak(self, kind, ledger, released, n_fits, rng):
-        """Return the number of kills, at least 4 where there are processes."""
-        kills, fewest = 0, 0 if kind == "threads" else 4
+        """Return the number of kills."""
+        kills, (fewest, n_jobs) = 0, self.KINDS[kind]
         while done(released) < n_fits or kills < fewest:
             with workers(kind, 2) as pool:
                 try:
                     with ledger:
                         model = clone(Paid(1e-3))
-                        jobs = [pool.submit(fit, model, released) for _ in range(64)]
+                        jobs = [pool.submit(fit, model, released) for _ in range(n_jobs)]
                     for job in jobs:
                         job.result(600)  # no worker is lost yet
                     if kind != "threads":
@@ -393,7 +421,7 @@ class TestSoak:
         rng = random.Random(0)  # public randomness
         ledger = PrivacyLedger(1e3, path=tmp_path / "ledger" if kept else None)
         total = kills = 0
-        for kind in ("threads", "forked executor", "forked pool", "loky"):
+        for kind in self.KINDS:
             before, released = len(ledger.entries), tmp_path / kind
             found = self.soak(kind, ledger, str(released), 250, rng)
             charged = len(ledger.entries) - before

@@ -9,7 +9,6 @@ import logging
 import math
 import random
 import warnings
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -535,11 +534,6 @@ class FileLister(Constant):
 
 class Bit(NoisyMean):
     """Randomised response of one record: the worst that a pure trial can be."""
-
-    @classmethod
-    @cache
-    def _get_param_names(cls):
-        return super()._get_param_names()  # of thousands of clones: the signature is read once
 
     def privacy_guarantee(self, n_samples=None):
         return PrivacyGuarantee(epsilon=self.epsilon, protects="training records")

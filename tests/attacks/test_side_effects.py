@@ -870,12 +870,12 @@ assert warnings.filters == before
 """
 
 
-@pytest.mark.parametrize("script", [TWO_BLOCKS, LOUD_FILTERS], ids=["two blocks", "loud filters"])
 @pytest.mark.parametrize("flags", [[], ["thread_inherit_context=0"], ["thread_inherit_context=1"]])
-def test_filters_of_contexts_drop_no_later_warning_and_let_none_pass(flags, script):
+def test_filters_of_contexts_drop_no_later_warning_and_let_none_pass(flags):
     # Filters belong to a context in free-threaded Python, and to the process elsewhere.
     if flags and sys.version_info < (3, 14):
         pytest.skip("filters of this Python belong to the process")
     flags = [*flags, "context_aware_warnings=1"] if flags else []
     options = [part for flag in flags for part in ("-X", flag)]
+    script = LOUD_FILTERS + TWO_BLOCKS  # in one process, which starts once
     subprocess.run([sys.executable, *options, "-c", script], check=True)

@@ -63,10 +63,6 @@ class Parity(ClassifierMixin, BaseEstimator):
     def __init__(self, k=0):
         self.k = k
 
-    @classmethod
-    def _get_param_names(cls):
-        return ["k"]  # of thousands of clones: scikit-learn would read the signature for each
-
     def fit(self, X, y):
         self.classes_ = np.array([0, 1])
         self.odd_ = (int(np.asarray(X, dtype=float).sum()) + self.k) % 2

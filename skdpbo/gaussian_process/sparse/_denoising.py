@@ -113,13 +113,12 @@ def nearest_mixture(B, support, designs=()):
     -------
     ndarray of shape (n_support,)
     """
-    # <phi phi', psi psi'>_F = (phi'psi)^2. A negative h would turn a weight's sign.
-    Q = (support @ support.T) ** 2
+    # <phi phi', psi psi'>_F = (phi'psi)^2 in Q. A negative h would turn a weight's sign.
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
     # The start: of sum 1 or a little more, equal within each design.
     w = np.full(len(support), 1 / len(support))
     # Points of vanishing features keep their weights: those that would matter overflow.
-    seen = Q.diagonal() > _LEAST_FEATURES
+    seen = np.einsum("ij,ij->i", support, support) ** 2 > _LEAST_FEATURES
     designs = [design for design in designs if seen[design].any()]
     if designs:
         parts = [support[design] for design in designs]
@@ -130,12 +129,46 @@ def nearest_mixture(B, support, designs=()):
             w *= _LEAST_SHARE
             for design, part, share in zip(designs, parts, shares / shares.sum(), strict=True):
                 w[design] += share / len(part)
-    # Symmetric, and in the order of Fortran: half as many numbers are read in each step.
-    Q, h, moving = Q[np.ix_(seen, seen)].T, h[seen], w[seen]
+    h, moving = h[seen], w[seen]
+    times_Q = _times_squares(support[seen])
     for _ in range(_N_STEPS if seen.any() else 0):
-        moving *= h / np.maximum(dsymv(1.0, Q, moving), _SMALLEST)  # weights may vanish
+        moving *= h / np.maximum(times_Q(moving), _SMALLEST)  # weights may vanish
     w[seen] = moving
     return w
+
+
+def _times_squares(support):
+    """Return the map from weights w >= 0 to Q w, the entries of Q being squares of phi'psi."""
+    F = _products(support)
+    if F is None:  # symmetric: half of the numbers are read for each product
+        Q = ((support @ support.T) ** 2).T
+        return lambda w: dsymv(1.0, Q, w)
+    diagonal = np.einsum("ij,ij->i", F, F)
+    # No term of Q w is negative: where rounding errors exceed it, the own one bounds it from below.
+    return lambda w: np.maximum(F @ (w @ F), diagonal * w)
+
+
+def _products(points):
+    """Return F with (phi'psi)^2 = (F F')_{phi psi}; None unless it is a fourth of a table of all.
+
+    A row holds the upper half of phi phi'.
+    """
+    n, d = points.shape
+    if d * (d + 1) >= n / 2:
+        return None
+    i, j = np.triu_indices(d)
+    return points[:, i] * points[:, j] * np.where(i == j, 1.0, np.sqrt(2.0))
+
+
+def _ridge(points, penalty, target):
+    """Return a with (Q + penalty I) a = target, for the Q of `_times_squares`."""
+    F = _products(points)
+    if F is None:
+        regular = (points @ points.T) ** 2
+        regular[np.diag_indices_from(regular)] += penalty
+        return cho_solve(cho_factor(regular, lower=True, overwrite_a=True), target)
+    small = F.T @ F + penalty * np.eye(F.shape[1])
+    return (target - F @ cho_solve(cho_factor(small, lower=True), target @ F)) / penalty
 
 
 def share_in_reach(B, inside, outside, *, sb, n_records):
@@ -165,12 +198,10 @@ def share_in_reach(B, inside, outside, *, sb, n_records):
     points, n_inside = np.vstack([inside, outside]), len(inside)
     target = (np.arange(len(points)) < n_inside).astype(float)
     # docs/theory/sparse_gp.md, Rows out of reach.
-    Q = (points @ points.T) ** 2
-    noise = max(sb / n_records, _LEAST_NOISE) ** 2
+    penalty = len(points) * max(sb / n_records, _LEAST_NOISE) ** 2
     # M = sum_j a_j phi_j phi_j' has the least mean squared error, noise included
-    regular = Q + len(points) * noise * np.eye(len(points))
-    a = cho_solve(cho_factor(regular, lower=True, overwrite_a=True), target)
-    values = Q @ a
+    a = _ridge(points, penalty, target)
+    values = target - penalty * a  # Q a
     low, zero = np.quantile(values[:n_inside], _LOW_QUANTILE), values[n_inside:].mean()
     if low < zero + _LEAST_GAP:  # the features do not tell the places apart
         return 1.0, np.inf

@@ -13,6 +13,7 @@ from _support.internals import (
     denoised_second_moment,
     lifted,
     nearest_mixture,
+    share_in_reach,
     smaller_scales,
     support_design,
 )
@@ -170,6 +171,28 @@ def test_points_of_vanishing_features_do_not_overflow(exponent, sign):
     assert np.isfinite(w).all()
     mixtures = ((s.T * weights) @ s for s, weights in ((support, w), (support[:12], alone)))
     np.testing.assert_allclose(*mixtures, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("sb", [1e-6, 7.0])
+def test_few_features_and_many_are_computed_alike(sb):
+    """Features that vanish everywhere make many of few."""
+    generator = np.random.default_rng(3)
+    B = second_moment(generator.uniform(-2, 2, (N, 1))) + noise(generator, 9, sb)
+    many = [np.pad(rows, ((0, 0), (0, 31))) for rows in (SUPPORT, SUPPORT[:200], SUPPORT[200:])]
+    wide = np.pad(B, (0, 31))
+    np.testing.assert_allclose(nearest_mixture(B, SUPPORT), nearest_mixture(wide, many[0]), 1e-6)
+    sizes = {"sb": sb, "n_records": N}
+    shares = share_in_reach(B, SUPPORT[:200], SUPPORT[200:], **sizes)
+    np.testing.assert_allclose(shares, share_in_reach(wide, *many[1:], **sizes), 1e-8)
+
+
+def test_places_that_no_record_shows_do_not_take_all_weight():
+    for seed in range(20):
+        directions = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0]
+        # All records in one direction: products with the others are rounding errors, of any sign.
+        B = (directions.T * [100.0, 1e-14, 1e-14]) @ directions
+        w = nearest_mixture(B, np.repeat(directions, 10, axis=0))
+        np.testing.assert_allclose(w.reshape(3, 10).sum(axis=1), [100, 0, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("exponent", [-20, -47, -90, -160])

@@ -104,6 +104,13 @@ class Categorical:
         return [self.categories[0]] * n_samples
 
 
+@pytest.fixture(autouse=True, scope="module")
+def workers_of_joblib_stay():
+    """joblib starts its workers anew where max_nbytes changes: those of private fits serve all."""
+    with joblib.parallel_config(max_nbytes=None):
+        yield
+
+
 @pytest.fixture(params=["memory", "file"])
 def ledger(request, tmp_path):
     return PrivacyLedger(100.0, path=tmp_path / "l.db" if request.param == "file" else None)
