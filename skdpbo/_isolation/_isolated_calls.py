@@ -227,7 +227,8 @@ def unshared(model):
 def parts_inside(value, around=()):
     """Yield an object, the parameters of estimators in it, and what containers of it hold.
 
-    Not what a frozen estimator is made of, which is not trained. `around` is what holds the object.
+    Not numbers and texts, nor what a frozen estimator is made of, which is not trained. `around` is
+    what holds the object.
     """
     yield value
     if _is_frozen(value) or any(value is outer for outer in around):  # they may hold themselves
@@ -239,7 +240,13 @@ def parts_inside(value, around=()):
     else:
         inner = own_params(value).values()
     for part in inner:
-        yield from parts_inside(part, (*around, value))
+        if type(part) not in _PLAIN:  # of which vocabularies have many
+            yield from parts_inside(part, (*around, value))
+
+
+_PLAIN = frozenset(
+    [type(None), bool, int, float, complex, str, bytes, np.float64, np.int64, np.str_]
+)
 
 
 def is_estimator(value):
