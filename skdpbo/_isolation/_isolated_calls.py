@@ -244,9 +244,7 @@ def parts_inside(value, around=()):
             yield from parts_inside(part, (*around, value))
 
 
-_PLAIN = frozenset(
-    [type(None), bool, int, float, complex, str, bytes, np.float64, np.int64, np.str_]
-)
+_PLAIN = {type(None), bool, int, float, complex, str, bytes, np.float64, np.int64, np.str_}
 
 
 def is_estimator(value):
