@@ -5,7 +5,8 @@ import warnings
 
 import numpy as np
 
-from skdpbo._isolation._isolated_calls import OneAtATime, is_estimator
+from skdpbo._isolation._estimator_parts import is_estimator
+from skdpbo._isolation._isolated_calls import OneAtATime
 from skdpbo._isolation._row_answers import answers_by_row
 from skdpbo._isolation._silence import nothing_leaves
 

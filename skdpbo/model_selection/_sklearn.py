@@ -23,7 +23,7 @@ from sklearn.utils.metaestimators import _safe_split as split_for_estimator
 from sklearn.utils.validation import _check_method_params as take_method_params
 from sklearn.utils.validation import _num_samples as n_rows
 
-from skdpbo._isolation._isolated_calls import parts_inside
+from skdpbo._isolation._estimator_parts import parts_inside
 
 __all__ = [
     "BaseSearchCV",

@@ -303,7 +303,7 @@ FLOOR = [
         EFFECTS,
     ),
     (ISOLATED, 'np.errstate(all="ignore")', "np.errstate()", EFFECTS),
-    (ISOLATED, "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
+    ("_isolation/_estimator_parts.py", "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
     ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),
     ("_attempt.py", "_pass_on(interrupt)\n\n", "_pass_on(interrupt(str(args)))\n\n", RAISED),
     ("_attempt.py", "{_pass_on.__code__, *map", "{attempt.__code__, *map", RAISED),

@@ -1012,19 +1012,19 @@ MISTAKES += [
         "tests/mechanisms/test_trial_count.py -k decimals",
     ),
     (
-        "_isolation/_isolated_calls.py",
+        "_isolation/_estimator_parts.py",
         "list | tuple | set | frozenset | deque | dict)",
         "list | tuple | dict)",
         "tests/attacks/test_shared_objects.py -k container",
     ),
     (
-        "_isolation/_isolated_calls.py",
+        "_isolation/_estimator_parts.py",
         "value.ravel().tolist() if value.dtype.hasobject else ()",
         "()",
         "tests/attacks/test_hidden_trajectory.py -k container",
     ),
     (
-        "_isolation/_isolated_calls.py",
+        "_isolation/_estimator_parts.py",
         "any(value is outer for outer in around)",
         "len(around) > 4",
         "tests/attacks/test_hidden_trajectory.py -k container",

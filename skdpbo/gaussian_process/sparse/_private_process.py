@@ -19,7 +19,7 @@ from scipy.special import softmax
 from skdpbo._column_ranges import LARGEST_END, may_show_ranges, released_ranges, warn_of_no_range
 from skdpbo._exact_gram import products, streamed_sums
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._isolation._isolated_calls import refuse_cached_functions
+from skdpbo._isolation._estimator_parts import refuse_cached_functions
 from skdpbo._parameters import DEFAULT_BOUNDS, check_bounds
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel

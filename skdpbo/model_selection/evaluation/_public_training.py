@@ -9,12 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpbo._attempt import attempt_publicly
-from skdpbo._isolation._isolated_calls import (
-    in_isolation,
-    own_params,
-    parts_inside,
-    run_isolated,
-)
+from skdpbo._isolation._estimator_parts import own_params, parts_inside
+from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo._isolation._parallel import Progress
 from skdpbo._record_groups import random_batches
 from skdpbo.mechanisms import RandomSource

@@ -21,7 +21,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 
-from skdpbo._isolation._isolated_calls import is_estimator
+from skdpbo._isolation._estimator_parts import is_estimator
 from skdpbo.model_selection._sklearn import puts_out_frames, with_params
 
 # The last minor version of scikit-learn whose classes were read and checked.

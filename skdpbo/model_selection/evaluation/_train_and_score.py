@@ -19,7 +19,8 @@ import numpy as np
 from sklearn import config_context
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import seeded_generators, unshared
+from skdpbo._isolation._estimator_parts import unshared
+from skdpbo._isolation._isolated_calls import seeded_generators
 from skdpbo._isolation._row_answers import answers_by_row
 from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks

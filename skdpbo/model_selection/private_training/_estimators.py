@@ -27,7 +27,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import is_estimator
+from skdpbo._isolation._estimator_parts import is_estimator
 from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.evaluation._row_wise import step_name
 

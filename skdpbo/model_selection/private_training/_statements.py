@@ -3,7 +3,7 @@
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-from skdpbo._isolation._isolated_calls import own_params, parts_inside
+from skdpbo._isolation._estimator_parts import own_params, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.model_selection._private_choice import for_groups_of_all_records

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import separate_copy
+from skdpbo._isolation._estimator_parts import separate_copy
 from skdpbo.model_selection.evaluation._train_and_score import isolated_outcomes
 from skdpbo.model_selection.rows._protected import number_of_units
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import in_isolation, separate_copy
+from skdpbo._isolation._estimator_parts import separate_copy
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._parallel import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
@@ -273,8 +274,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         searcher, everything = self.searcher, np.arange(n_samples)
         share = None
         if searcher.refit:
-            n_candidates = len(self.candidates)
-            share = tuning_share(self.selection, n_samples, n_candidates, searcher.epsilon)
+            share = tuning_share(self.selection, n_samples, len(self.candidates), searcher.epsilon)
         if n_samples < 2 and not (own_rows and share is None):
             raise ValueError(
                 f"Found array with n_samples={n_samples}: at least 2 rows are needed to set "

@@ -12,7 +12,8 @@ from sklearn import get_config
 from sklearn.metrics import check_scoring
 
 from skdpbo._class_labels import refuse_fractions, refuse_other_kind
-from skdpbo._isolation._isolated_calls import in_isolation, refuse_cached_functions
+from skdpbo._isolation._estimator_parts import refuse_cached_functions
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import of_class, warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import declared_types

@@ -9,7 +9,8 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from skdpbo._isolation._isolated_calls import in_isolation, own_params, parts_inside
+from skdpbo._isolation._estimator_parts import own_params, parts_inside
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import declared_types, refuse_array_kinds, refuse_equal_names
