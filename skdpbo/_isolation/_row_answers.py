@@ -23,45 +23,62 @@ def answers_by_row(answer, skipped, missing):
     answers : ndarray of shape (n, ...)
         Entry i depends on row i alone, provided that `answer` answers for each row by itself.
     """
-    answers = _together(answer, skipped, missing)
+    everything = np.arange(len(skipped))
+    answers = _together(answer, everything, skipped, missing)
     if answers is not None:
         return answers
-    apart, bad = _apart(answer, skipped, missing)
-    # A batch may fail for no single row, for instance where two row labels are equal.
-    answers = _together(answer, bad, missing)
-    return apart if answers is None else answers
+    bad = _apart(answer, skipped)
+    answers = _together(answer, everything, bad, missing)
+    return _in_halves(answer, bad, missing) if answers is None else answers
 
 
-def _together(answer, bad, missing):
-    """Protected: answers for all rows but bad ones in one batch; None if there are none."""
+def _together(answer, rows, bad, missing):
+    """Protected: answers for rows in one batch, of which some are bad; None if there are none."""
     if bad.all():
         return None
     # The others are in their own places of a batch of the same size, so that a bad row does not
     # even move the rounding of the others. Any row will do in its place: the answer is overwritten.
-    rows = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad)))
+    shown = np.where(bad, rows[~bad][0], rows)
     # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
-    answers = attempt(answer, rows)[0]
+    answers = attempt(answer, shown)[0]
     if answers is not None and bad.any():
         answers = np.array(answers)  # its own may be kept, or read-only
         answers[bad] = missing
     return answers
 
 
-def _apart(answer, skipped, missing):
-    """Protected: answers for ever smaller batches, by bisection, and the rows that have none."""
-    answers = np.repeat([missing], len(skipped), axis=0)
+def _apart(answer, skipped):
+    """Protected: mark the rows that are skipped, and those for which alone it raises."""
     bad = skipped.copy()
     # In halves: one bad row among n costs about 2 log2(n) batches.
     pending = [np.flatnonzero(~skipped)]
     while pending:
         rows = pending.pop()
-        if len(rows) == 0:
+        if len(rows) == 0 or attempt(answer, rows)[0] is not None:
             continue
-        found = attempt(answer, rows)[0]
-        if found is not None:
-            answers[rows] = found
         elif len(rows) == 1:
             bad[rows] = True
         else:
-            pending += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    return answers, bad
+            pending += _halves(rows)
+    return bad
+
+
+def _in_halves(answer, bad, missing):
+    """Protected: answers in ever smaller batches, of fixed rows.
+
+    A batch may fail for no single row: one of too many rows, or where two row labels are equal.
+    """
+    answers = np.repeat([missing], len(bad), axis=0)
+    pending = _halves(np.arange(len(bad)))
+    while pending:
+        rows = pending.pop()
+        found = _together(answer, rows, bad[rows], missing)
+        if found is not None:
+            answers[rows] = found
+        elif len(rows) > 1 and not bad[rows].all():
+            pending += _halves(rows)
+    return answers
+
+
+def _halves(rows):
+    return [rows[: len(rows) // 2], rows[len(rows) // 2 :]]

@@ -1029,4 +1029,16 @@ MISTAKES += [
         "len(around) > 4",
         "tests/attacks/test_hidden_trajectory.py -k container",
     ),
+    (
+        "_isolation/_row_answers.py",
+        "_halves(np.arange(len(bad)))",
+        "_halves(np.flatnonzero(~bad))",
+        "tests/gaussian_process/test_isolated_rows.py -k moves_no_rounding",
+    ),
+    (
+        "gaussian_process/papers/_stationary_kernels.py",
+        " & (np.square(offsets) @ self.precision > _SMALLEST)",
+        "",
+        "tests/gaussian_process/papers/test_kernel_sensitivity.py -k takes_zero",
+    ),
 ]

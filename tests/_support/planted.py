@@ -188,9 +188,9 @@ def read_at_once(rows, width, dtype=float):
         return np.zeros(np.shape(rows)), np.ones(len(rows), dtype=bool)
 
 
-def all_losses_worst(losses_of, unreadable, worst):
+def all_losses_worst(losses_of, unreadable):
     """Give every record the worst loss."""
-    return np.full(len(unreadable), worst), np.ones(len(unreadable), dtype=bool)
+    return np.ones(len(unreadable), dtype=bool)
 
 
 def quoting_no_model(X, failures):

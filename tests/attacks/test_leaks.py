@@ -370,7 +370,7 @@ class TestFailures:
 
     def test_a_chain_is_found(self, monkeypatch):
         # Planted bug: the error of the records is the context of the one that is raised.
-        def losses_apart(losses_of, unreadable, worst):
+        def losses_apart(losses_of, unreadable):
             try:
                 raise ValueError(f"cannot read {Y_VAL[7]}")
             except ValueError:

@@ -39,6 +39,21 @@ def test_a_row_that_raises_is_missing_and_no_other(bad, least, capfd, recwarn):
     assert not recwarn.list
 
 
+@pytest.mark.parametrize("bad", range(len(X)))
+def test_a_row_that_raises_moves_no_rounding_where_large_batches_raise(bad):
+    """A model may take a few rows at once, and round by the size of a batch and the place in it."""
+
+    def function(rows, *bad):
+        if len(rows) > 4 or np.isin(rows[:, 0], bad).any():
+            raise MemoryError
+        return answers(rows) + 2.0**-40 * (8 * len(rows) + np.arange(len(rows)))[:, None]
+
+    usual = isolated_answers(function, X, MISSING)
+    found = isolated_answers(lambda rows: function(rows, X[bad, 0]), X, MISSING)
+    np.testing.assert_array_equal(np.delete(found, bad, axis=0), np.delete(usual, bad, axis=0))
+    np.testing.assert_array_equal(found[bad], MISSING)
+
+
 def test_what_it_is_given_is_a_copy():
     def spoiling(rows):
         found = answers(rows)
