@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
+_SMALLEST = 1e-290  # square of a scaled distance that scikit-learn does not take for 0
 _SUPPORTED = "ConstantKernel, RBF, Matern, RationalQuadratic, and their sums and products"
 
 
@@ -42,8 +43,10 @@ class Factor:
         """Correlation at coordinate distances of shape (..., p), in [0, 1]; shape (...)."""
         rows = offsets.reshape(-1, offsets.shape[-1])
         value = self.correlation(rows, np.zeros((1, rows.shape[1]))).reshape(offsets.shape[:-1])
-        # 0 * inf near 0 where nu is large: 1 is never too small for an upper bound.
-        return np.clip(np.where(np.isfinite(value), value, 1.0), 0.0, 1.0)
+        # 1 is never too small for an upper bound: for 0 * inf near 0 where nu is large, and at 0,
+        # for which scikit-learn takes 2e-16.
+        is_known = np.isfinite(value) & (np.square(offsets) @ self.precision > _SMALLEST)
+        return np.clip(np.where(is_known, value, 1.0), 0.0, 1.0)
 
 
 @dataclass(frozen=True)

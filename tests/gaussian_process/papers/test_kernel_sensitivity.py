@@ -125,6 +125,12 @@ class TestProvedBounds:
         certified = certified_norm(KERNELS[name], Z)
         assert largest <= certified <= largest * (1 + 2e-3)
 
+    @pytest.mark.parametrize("nu", [0.01, 0.1, 0.5])
+    def test_rough_kernels_nearer_than_scikit_learn_takes_zero(self, nu):
+        Z, kernel = np.array([[0.0], [1.0]]), Matern(1.0, nu=nu)
+        largest = max(np.linalg.norm(kernel([[x]], Z)) for x in (0.0, 1e-150, 1e-60, 1e-20))
+        assert all(largest <= bound(kernel, Z) for bound in PROVED)
+
     @pytest.mark.parametrize("p", [1, 2, 3])
     def test_gaussian_kernels_are_searched_to_the_end(self, p):
         Z = np.random.default_rng(7).uniform(0, 3, size=(20, p))
