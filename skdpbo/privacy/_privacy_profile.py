@@ -332,7 +332,7 @@ def as_profile(profile: Any) -> PrivacyProfile:
 
 
 def takes_epsilon_alone(function: Callable[..., Any]) -> bool:
-    """Whether a function takes one argument, delta(epsilon), and has no `n_samples`."""
+    """Whether a function takes one argument, delta(epsilon), and no `n_samples` after it."""
     try:
         signature = inspect.signature(function)
         signature.bind(1.0)
@@ -340,4 +340,5 @@ def takes_epsilon_alone(function: Callable[..., Any]) -> bool:
         return False
     except ValueError:  # without a signature, such as some compiled functions
         return True
-    return "n_samples" not in signature.parameters  # (estimator, n_samples=None)
+    given = signature.parameters.get("n_samples")  # (estimator, n_samples=None)
+    return given is None or given.kind is given.KEYWORD_ONLY  # as where a partial has set it

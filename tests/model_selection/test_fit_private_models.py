@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -415,7 +416,10 @@ class TestDeclared:
         def stated(estimator, n_samples=None):  # as `privacy_guarantee` of an estimator
             return PrivacyGuarantee(epsilon=0.1 * n_samples / 60)
 
-        made = plan_trials(
+        assert self.planned(stated).guarantee.status == "conditional"
+
+    def planned(self, stated):
+        return plan_trials(
             Foreign(),
             [{}] * 5,
             PrivateSelection(estimator_guarantee=stated),
@@ -423,7 +427,14 @@ class TestDeclared:
             delta=1e-5,
             n_samples=60,
         )
-        assert made.guarantee.status == "conditional"
+
+    def test_a_profile_that_was_given_its_number_of_samples(self):
+        def delta(epsilon, n_samples):
+            bound = 6 / n_samples
+            return np.maximum(np.exp(bound) - np.exp(epsilon), 0) / (np.exp(bound) + 1)
+
+        known = self.planned(lambda epsilon: delta(epsilon, 60)).guarantee
+        assert self.planned(partial(delta, n_samples=60)).guarantee == known
 
     def test_a_profile_that_does_not_state_the_total(self):
         mu = 0.45 * candidate_mu(2.0, 1e-5, TrialLaw(15))
