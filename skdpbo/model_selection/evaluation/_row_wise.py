@@ -317,8 +317,9 @@ def _texts(value):
 def _is_among(homes, thing):
     """Whether a class or function is the one of its name in the module of a table."""
     name = getattr(thing, "__name__", "")
-    home = sys.modules.get(homes.get(name))
-    return getattr(home, name, None) is thing and _is_written_in(home.__name__, thing)
+    if name not in homes or getattr(sys.modules.get(homes[name]), name, None) is not thing:
+        return False
+    return _is_written_in(homes[name], thing)
 
 
 def _is_written_in(home, thing):

@@ -296,6 +296,20 @@ def test_the_name_of_a_class_is_not_enough():
     assert unverified_steps(imposter()) == ("StandardScaler",)
 
 
+def test_a_function_without_a_name():
+    def nameless(rows):
+        return rows
+
+    nameless.__name__ = ""
+    assert unverified_steps(FunctionTransformer(nameless)) == ("func of FunctionTransformer",)
+
+    class Nameless:
+        __name__ = None
+
+    model = FunctionTransformer(kw_args={"given": Nameless()})
+    assert unverified_steps(model) == ("kw_args of FunctionTransformer",)
+
+
 def initialised_elsewhere(self, *, copy=True, with_mean=True, with_std=True):
     self.copy, self.with_mean, self.with_std = copy, with_mean, with_std
 
