@@ -13,8 +13,8 @@ from sklearn.utils.validation import validate_data
 from skdpbo._attempt import attempt_publicly
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._lazy_rows import lazy
-from skdpbo._isolation._silence import mlflow_autologging
-from skdpbo._parameters import warn_caller, warn_if_seeded
+from skdpbo._isolation._silence import warn_if_tracked
+from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import (
     checked_table,
@@ -25,7 +25,6 @@ from skdpbo._schema import (
     refuse_sparse_and_complex,
     refuse_types,
 )
-from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import LedgerMixin, charge_active_ledger
 from skdpbo.privacy._stated_html import StatedHTML
@@ -112,7 +111,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             check_group_labels(groups, length_of(X, "X"), name="groups", rows="X")
         if guarantee.epsilon > 0:  # there is noise
             warn_if_seeded(self.random_state)
-            _warn_if_tracked()
+            warn_if_tracked()
         given = [values for values in (X, *targets) if values is not None]
         readable = all(map(has_numeric_type, given))
         self._refuse_types(X)  # public errors, before the charge
@@ -195,20 +194,6 @@ class NoisyRegressor(MultiOutputMixin, RegressorMixin):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # with few records the privacy noise prevails
         return tags
-
-
-def _warn_if_tracked():
-    """Warn that MLflow scores a pipeline of private steps on the rows that it is fitted to."""
-    tracking = mlflow_autologging()
-    if tracking is None or tracking._AUTOLOGGING_GLOBALLY_DISABLED:
-        return
-    if not tracking.autologging_is_disabled("sklearn"):
-        warn_caller(
-            "MLflow's autologging is on: as a step of a pipeline this estimator is scored on the "
-            "protected rows, and the score is stored, without noise. Turn it off: "
-            "mlflow.sklearn.autolog(disable=True).",
-            VoidGuaranteeWarning,
-        )
 
 
 def check_columns(estimator, X, table, *, reset=True):

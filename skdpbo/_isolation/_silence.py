@@ -16,7 +16,9 @@ from joblib import parallel_config
 from joblib.memory import MemorizedFunc, NotMemorizedFunc
 
 from skdpbo._attempt import attempt
+from skdpbo._parameters import warn_caller
 from skdpbo._reentrant_lock import ReentrantLock
+from skdpbo.exceptions import VoidGuaranteeWarning
 
 # Re-entrant: the garbage collector may end a block in the midst of another.
 _ALL_LEVELS = sys.maxsize  # of logging, which knows levels above CRITICAL
@@ -218,6 +220,20 @@ def mlflow_autologging():
     """Return MLflow's module of autologging, if it was imported and can be turned off."""
     tracking = sys.modules.get("mlflow.utils.autologging_utils")
     return tracking if hasattr(tracking, "_AUTOLOGGING_GLOBALLY_DISABLED") else None
+
+
+def warn_if_tracked():
+    """Warn that MLflow scores a pipeline of private steps on the rows that it is fitted to."""
+    tracking = mlflow_autologging()
+    if tracking is None or tracking._AUTOLOGGING_GLOBALLY_DISABLED:
+        return
+    if not tracking.autologging_is_disabled("sklearn"):
+        warn_caller(
+            "MLflow's autologging is on: as a step of a pipeline this estimator is scored on the "
+            "protected rows, and the score is stored, without noise. Turn it off: "
+            "mlflow.sklearn.autolog(disable=True).",
+            VoidGuaranteeWarning,
+        )
 
 
 def _drop(*args, **kwargs):

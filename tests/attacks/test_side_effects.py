@@ -25,6 +25,8 @@ from joblib import parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from _support.internals import (
     SEED,
@@ -341,6 +343,12 @@ class Tracked(Ridge):
         return fitted
 
 
+ON_PROTECTED_ROWS = {
+    "a model": DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3)),
+    "a search": DPGridSearchCV(Tracked(), {}, loss_bound=1.0, protect=Chunks(2)),
+}
+
+
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 class TestTrackers:
     """Scores that a tracker of experiments stores, of trainings on protected rows."""
@@ -349,7 +357,8 @@ class TestTrackers:
         TRACKED.clear()
         monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
         search = DPGridSearchCV(Tracked(), {"alpha": [0.1, 1.0]}, loss_bound=1.0, **params)
-        search.fit(X, Y)
+        with pytest.warns(VoidGuaranteeWarning, match="autologging is on"):
+            search.fit(X, Y)
         assert TRACKING._AUTOLOGGING_GLOBALLY_DISABLED is False
         Tracked().fit(X, Y)
         return len(TRACKED) - 1
@@ -366,9 +375,10 @@ class TestTrackers:
         put(monkeypatch, "silence: _hooks", lambda: ())
         assert self.n_tracked(monkeypatch, protect=Chunks(2)) >= 4
 
-    def test_a_private_model_by_itself_warns_before_it_is_charged(self, monkeypatch):
+    @pytest.mark.parametrize("name", ON_PROTECTED_ROWS)
+    def test_in_a_pipeline_a_warning_comes_before_the_charge(self, name, monkeypatch):
         monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)
-        model = DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3))
+        model = make_pipeline(Normalizer(), ON_PROTECTED_ROWS[name])
         with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
             with pytest.raises(VoidGuaranteeWarning, match="autologging is on"):
                 model.fit(X, Y)

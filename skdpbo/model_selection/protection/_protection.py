@@ -14,6 +14,7 @@ from sklearn.metrics import check_scoring
 from skdpbo._class_labels import refuse_fractions, refuse_other_kind
 from skdpbo._isolation._estimator_parts import refuse_cached_functions
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._isolation._silence import warn_if_tracked
 from skdpbo._parameters import of_class, warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import declared_types
@@ -233,6 +234,7 @@ class AllRecordsProtection(Protection):
         """Refuse options that would be releases of their own, or need public rows."""
         searcher = self.searcher
         warn_of_silent_callbacks(searcher)
+        warn_if_tracked()  # a pipeline around the search is scored on its rows
         effective_n_jobs(searcher.n_jobs)  # raises for 0
         if searcher.cv is not None:
             raise ValueError('cv must be None with protect="all": no row is public to be split.')
