@@ -27,8 +27,8 @@ _STATED = "the stated privacy profile holds"
 _DELTA_METHODS = ("get_delta_for_epsilon", "get_delta", "delta")
 _RELATIONS = {"ADD_OR_REMOVE_ONE": "add-remove", "REPLACE_ONE": "replace-one"}
 # Deltas at which an accountant that knows epsilon(delta) alone, such as those of Opacus, is read,
-# which may take it a tenth of a second each. Four times as many save at most 1 % of an epsilon
-# (Gaussian profiles of mu from .1 to 3, deltas from 1e-14 to .01).
+# which may take it a tenth of a second each. Four times as many save at most 1 % of one epsilon,
+# and .3 % of the total of a selection (Gaussian profiles).
 _DELTAS = np.concatenate([np.linspace(0.99, 0.1, 20), np.logspace(-1, -15, 71)])
 
 
