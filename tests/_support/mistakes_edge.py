@@ -1041,4 +1041,16 @@ MISTAKES += [
         "",
         "tests/gaussian_process/papers/test_kernel_sensitivity.py -k takes_zero",
     ),
+    (
+        "model_selection/protection/_protection.py",
+        "warn_if_tracked()  # a",
+        "# a",
+        "tests/attacks/test_side_effects.py -k Trackers",
+    ),
+    (
+        "model_selection/evaluation/_row_wise.py",
+        "return _is_written_in(homes[name], thing)",
+        "return True",
+        "tests/model_selection/evaluation/test_row_wise.py -k taken_the_place",
+    ),
 ]
