@@ -49,24 +49,28 @@ def unshared(model):
     return model, [(copies[key], original) for key, original in originals.items()]
 
 
-def parts_inside(value, around=()):
-    """Yield an object, the parameters of estimators in it, and what containers of it hold.
+def parts_inside(value):
+    """Yield an object, the parameters of estimators in it, and what containers of it hold, once.
 
-    Not numbers and texts, nor what a frozen estimator is made of, which is not trained. `around` is
-    what holds the object.
+    Not numbers and texts, nor what a frozen estimator is made of, which is not trained.
     """
-    yield value
-    if _is_frozen(value) or any(value is outer for outer in around):  # they may hold themselves
-        return
-    if isinstance(value, np.ndarray):
-        inner = value.ravel().tolist() if value.dtype.hasobject else ()
-    elif isinstance(value, list | tuple | set | frozenset | deque | dict):
-        inner = value.values() if isinstance(value, dict) else value
-    else:
-        inner = own_params(value).values()
-    for part in inner:
-        if type(part) not in _PLAIN:  # of which vocabularies have many
-            yield from parts_inside(part, (*around, value))
+    seen, pending = {}, [value]  # all are kept, so that no id is that of a later part
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:  # they may hold themselves
+            continue
+        seen[id(part)] = part
+        yield part
+        if _is_frozen(part):
+            continue
+        if isinstance(part, np.ndarray):
+            inner = part.ravel().tolist() if part.dtype.hasobject else ()
+        elif isinstance(part, list | tuple | set | frozenset | deque | dict):
+            inner = part.values() if isinstance(part, dict) else part
+        else:
+            inner = own_params(part).values()
+        # Vocabularies have many texts. In their order, the first at the end.
+        pending += [held for held in inner if type(held) not in _PLAIN][::-1]
 
 
 _PLAIN = {type(None), bool, int, float, complex, str, bytes, np.float64, np.int64, np.str_}

@@ -1019,14 +1019,14 @@ MISTAKES += [
     ),
     (
         "_isolation/_estimator_parts.py",
-        "value.ravel().tolist() if value.dtype.hasobject else ()",
+        "part.ravel().tolist() if part.dtype.hasobject else ()",
         "()",
         "tests/attacks/test_hidden_trajectory.py -k container",
     ),
     (
         "_isolation/_estimator_parts.py",
-        "any(value is outer for outer in around)",
-        "len(around) > 4",
+        "if id(part) in seen:",
+        "if len(seen) > 4:",
         "tests/attacks/test_hidden_trajectory.py -k container",
     ),
     (

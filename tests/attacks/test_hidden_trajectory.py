@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from _support.internals import parts_inside
 from _support.planted import plant, put
 from skdpbo import DPBayesSearchCV, DPGridSearchCV
 from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz, PrivateSelection
@@ -181,6 +182,14 @@ def deeply(parts):
     held = deque([[[[parts]]]])
     held.append(held)
     return held
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_parts_of_containers_are_found_once_however_they_are_held(times):
+    held = model = with_callbacks()
+    for _ in range(2000):  # 2^2000 ways lead to the model
+        held = [held] * times
+    assert sum(part is model for part in parts_inside(held)) == 1
 
 
 CHUNKS = {"protect": Chunks(2), "score_fraction": 0.0}
