@@ -892,7 +892,7 @@ MISTAKES += [
         "tests/preprocessing/test_one_hot_encoder.py -k not_counted",
     ),
     (
-        "model_selection/protection/_private_models.py",
+        "model_selection/protection/_synthetic_fits.py",
         "if grouped else {}",
         "if False else {}",
         f"{_SEARCH}/test_fit_private_models.py -k synthetic_ones",

@@ -4,35 +4,25 @@ Order of a fit: the plan and a dry run (public), the charge, the trials. The sea
 winner; how many trials there were is secret.
 """
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._estimator_parts import separate_copy
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._parallel import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
-    DefaultBoundsWarning,
     DryRunWarning,
-    HiddenColumnsWarning,
-    OutsideBoundsWarning,
-    SeededNoiseWarning,
     SelectionCostWarning,
-    SkdpboWarning,
-    UnreachedRowsWarning,
     VoidGuaranteeWarning,
-    WideBoundsWarning,
 )
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import for_groups_of_all_records
 from skdpbo.model_selection._search_mechanism import Chosen
-from skdpbo.model_selection._sklearn import final_step, n_rows, take_rows
-from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run, synthetic_rows
-from skdpbo.model_selection.evaluation._train_and_score import train
+from skdpbo.model_selection._sklearn import final_step, n_rows
+from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run
 from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import (
     n_stated_classes,
@@ -57,6 +47,7 @@ from skdpbo.model_selection.private_training._trials import (
 from skdpbo.model_selection.protection._protection import AllRecordsProtection
 from skdpbo.model_selection.protection._score_share import warn_if_trial_is_noisy
 from skdpbo.model_selection.protection._setup import refuse_complex, refuse_metric_of_groups
+from skdpbo.model_selection.protection._synthetic_fits import warnings_of_synthetic_fits
 from skdpbo.model_selection.rows._overlap import entry_length, refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions, take_units
 from skdpbo.model_selection.scoring._resolve import resolve_trial_scorer
@@ -72,15 +63,6 @@ _OF_LABELS = (
     "So are labels of y that are all alike, or fractions: without classes, which are public, they "
     "are those that occur."
 )
-# Of seeds the search warns; that synthetic rows are out of reach or hardly vary says nothing.
-_NOT_SHOWN = (
-    SeededNoiseWarning,
-    UnreachedRowsWarning,
-    HiddenColumnsWarning,
-    OutsideBoundsWarning,
-    WideBoundsWarning,
-)
-_MOST_SYNTHETIC = 20_000  # rows: more show all that an epsilon of .01 lets be seen
 _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."
 
 
@@ -183,19 +165,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
         self.failures = dry_run(self.searcher.estimator, self.candidates, *given)
         shown = [(DryRunWarning, failure) for failure in self.failures]
-        # All guesses of types: a step that takes no texts hides missing bounds of later ones.
-        model, grouped = plan.models[0], self.parts.groups is not None
-        for tables in synthetic_rows(model, *given[:2]):
-            caught = in_isolation(_warnings_of_fit, model, grouped, *tables)
-            if any(warning.category is DefaultBoundsWarning for warning in caught):
-                # Whether bounds can be released depends on the number of rows, or of groups.
-                n = min(len(self.positions[0]), _MOST_SYNTHETIC)
-                rows = np.arange(n) % n_rows(tables[0])
-                repeated = [None if v is None else take_rows(v, rows) for v in tables]
-                caught = in_isolation(_warnings_of_fit, model, grouped, *repeated)
-            for kind, text in ((w.category, str(w.message)) for w in caught):
-                if issubclass(kind, SkdpboWarning) and kind not in _NOT_SHOWN:
-                    shown.append((kind, text))
+        grouped, n_trained = self.parts.groups is not None, len(self.positions[0])
+        shown += warnings_of_synthetic_fits(plan.models[0], *given[:2], n_trained, grouped)
         for category, message in dict.fromkeys(shown):
             warn_caller(message, category)
 
@@ -317,23 +288,6 @@ class PrivateModelsProtection(AllRecordsProtection):
         if chosen.score is not None and self.best_of_several:
             model = vars(self.searcher).get("best_estimator_")
             warn_if_trial_is_noisy(self.scorer, chosen.score, model)
-
-
-def _warnings_of_fit(model, grouped, X, y):
-    """Return the warnings of a fit on synthetic rows or groups of one, whether it fails or not.
-
-    Raises
-    ------
-    TypeError
-        If the fitted model has a part that would keep the rows that score it.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        groups = {"groups": np.arange(n_rows(X))} if grouped else {}  # they change what is released
-        trained, _ = attempt(train, clone(model), X, y, groups)
-    if trained is not None:
-        separate_copy(trained[0])
-    return caught
 
 
 def _training(rows, fit_params):
