@@ -11,8 +11,8 @@ from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
 from skdpbo.model_selection.scoring._log_density import make_log_density_scorer
-from skdpbo.model_selection.scoring._resolve import make_per_record_scorer
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._user_loss import make_per_record_scorer
 
 __all__ = [
     "Chunks",

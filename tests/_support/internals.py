@@ -181,14 +181,14 @@ HOMES = {
     "model_selection.scoring._multimetric": "assign_metrics",
     "model_selection.scoring._parsing": "as_labels as_numbers",
     "model_selection.scoring._resolve": (
-        "DEFAULT_LOG_LOSS_BOUND _MEANS make_per_record_scorer resolve_chunk_scorer resolve_scorer "
-        "resolve_trial_scorer"
+        "DEFAULT_LOG_LOSS_BOUND _MEANS resolve_chunk_scorer resolve_scorer resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
         "NoisySums ReleasedScore SumGroup SumNoise centred_total ratio_ends "
         "score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer total_loss_sensitivity",
+    "model_selection.scoring._user_loss": "make_per_record_scorer",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",
     "model_selection.scoring.metrics._confusion": (
         "Ratio confusion_cells cost_matrix one_vs_rest_counts"

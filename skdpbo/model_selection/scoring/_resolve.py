@@ -23,6 +23,7 @@ from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring import _losses, _unsupported
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
+from skdpbo.model_selection.scoring._user_loss import BOUNDS
 from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     TrialMetric,
     chunk_metric,
@@ -36,80 +37,8 @@ from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
 )
 from skdpbo.privacy._checks import check_positive, check_within
 
-_BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats
 # The default clips probabilities at 1e-3; it does not depend on any data.
 DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
-
-
-def make_per_record_scorer(loss, *, bound, response_method="predict", name=None, class_weight=None):
-    """Make a score with bounded sensitivity from a loss of single records.
-
-    Parameters
-    ----------
-    loss : callable
-        ``loss(y_true, y_pred)`` returning an array of shape (n,), row i from row i of its
-        arguments; smaller is better. ``y_true`` is None without targets. Values are clipped to
-        ``[0, bound]``. On protected rows it is called with one record at a time, so that it
-        cannot mix records; one where it raises, or answers NaN, costs ``bound``. Define it at
-        the top level of a module if the scorer must be pickled.
-    bound : float
-        Largest loss of a record, positive and finite; chosen without looking at protected data.
-    response_method : str, list of str, or callable, default="predict"
-        Method of the estimator whose answer is ``y_pred``, the first that exists of several, or
-        ``response_method(estimator, X)``. It must treat each row by itself.
-    name : str, default=None
-        Name of the score; the function's name by default.
-    class_weight : dict, default=None
-        Public weight of each label, positive; a label that is not listed has the largest. Losses
-        are multiplied by the weights, scaled so that the largest is 1; `bound` holds after that.
-        Weights computed from protected rows would break the promise.
-
-    Returns
-    -------
-    PerRecordScorer
-        Minus the mean of the clipped loss, as ``scoring`` of the searchers.
-
-    Raises
-    ------
-    TypeError
-        If `loss` is no function, or another parameter has a wrong type.
-    ValueError
-        If `bound` or a weight is not positive and finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.dummy import DummyRegressor
-    >>> from skdpbo import make_per_record_scorer
-    >>> def pinball(y_true, y_pred, alpha=0.9):
-    ...     return np.maximum(alpha * (y_true - y_pred), (alpha - 1) * (y_true - y_pred))
-    >>> scorer = make_per_record_scorer(pinball, bound=5.0)
-    >>> model = DummyRegressor().fit([[0], [1]], [0.0, 2.0])
-    >>> scorer(model, [[0], [1]], [1.0, 2.0])
-    -0.45
-    """
-    if not callable(loss):
-        raise TypeError("loss must be a callable loss(y_true, y_pred)")
-    if not isinstance(response_method, str) and not callable(response_method):
-        names = list(response_method) if isinstance(response_method, list | tuple) else []
-        if not names or not all(isinstance(name, str) for name in names):
-            raise TypeError("response_method must be a method name, a list of names or a callable")
-    if class_weight is not None:
-        if not isinstance(class_weight, dict) or not class_weight:
-            raise TypeError(
-                "class_weight must be a dict of public weights: those of 'balanced' would be "
-                "computed from protected records."
-            )
-        weights = {k: float(check_positive(w, "class_weight")) for k, w in class_weight.items()}
-        # The largest is 1, so that no weighted loss exceeds `bound`.
-        class_weight = {label: w / max(weights.values()) for label, w in weights.items()}
-    return PerRecordScorer(
-        _losses.UserLoss(loss, class_weight),
-        name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
-        bound=check_within(check_positive(bound, "bound"), "bound", _BOUNDS),
-        units=FINE_UNITS,
-        response_method=response_method,
-    )
 
 
 _DEFAULT_ERROR_BOUND = 1.0
@@ -299,7 +228,7 @@ def _bound_of(loss_bound, scoring):
         loss_bound = loss_bound[scoring] if loss_bound else None
     if loss_bound is None:
         return None
-    return check_within(check_positive(loss_bound, "loss_bound"), "loss_bound", _BOUNDS)
+    return check_within(check_positive(loss_bound, "loss_bound"), "loss_bound", BOUNDS)
 
 
 def _scoring_name(scoring, estimator):
