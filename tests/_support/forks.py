@@ -11,12 +11,17 @@ forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 _PATIENCE = 20  # seconds
 
 
+def fork():
+    """Fork as `os.fork` does, without the warning that there are threads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def in_fork(function):
     """Return what a function returns in a forked process; fail if it raises or does not end."""
     reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
-        pid = os.fork()
+    pid = fork()
     if pid == 0:
         code = 1
         try:

@@ -110,7 +110,6 @@ class TestForksOfAnotherThread:
             GOES_ON.set()
             fit.join()
 
-    @pytest.mark.filterwarnings("ignore")
     def test_they_draw_numbers_of_their_own(self, numbers):
         assert distinct(*numbers)
 

@@ -14,7 +14,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import warnings
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -29,13 +28,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 import _support
+from _support.forks import fork, forking
 from _support.paid import ROWS, Paid, fit, fit_a_clone, fit_again, fit_and_die, fit_late
 from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.model_selection import DPGridSearchCV
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
 
 pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+    forking,
     pytest.mark.filterwarnings("ignore"),
 ]
 UNIT = PrivacyGuarantee(epsilon=0.125)
@@ -248,9 +248,7 @@ class TestElsewhere:
     def test_the_ledger_of_a_process_that_was_killed(self, tmp_path, kept):
         path = tmp_path / "ledger" if kept else None
         reader, writer = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            child = os.fork()
+        child = fork()
         if child == 0:
             with PrivacyLedger(0.125, path=path):
                 model = Paid().fit(ROWS)  # the budget is used up
@@ -389,23 +387,18 @@ class TestSoak:
     a release without a charge fails the test.
     """
 
-    # Least number of kills, and of fits before each: workers of loky take seconds to start.
-    KINDS = {
-        "threads": (0, 64),
-        "forked executor": (5, 64),
-        "forked pool": (5, 64),
-        "loky": (2, 128),
-    }
+    # Least number of kills.
+    KINDS = {"threads": 0, "forked executor": 5, "forked pool": 5, "loky": 4}
 
     def soak(self, kind, ledger, released, n_fits, rng):
         """Return the number of kills."""
-        kills, (fewest, n_jobs) = 0, self.KINDS[kind]
+        kills, fewest = 0, self.KINDS[kind]
         while done(released) < n_fits or kills < fewest:
             with workers(kind, 2) as pool:
                 try:
                     with ledger:
                         model = clone(Paid(1e-3))
-                        jobs = [pool.submit(fit, model, released) for _ in range(n_jobs)]
+                        jobs = [pool.submit(fit, model, released) for _ in range(64)]
                     for job in jobs:
                         job.result(600)  # no worker is lost yet
                     if kind != "threads":

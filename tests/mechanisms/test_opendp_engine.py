@@ -75,9 +75,7 @@ def test_there_is_no_seed(mechanism):
 @pytest.mark.parametrize("scale", [2.5, 5.0])  # where OpenDP 0.12.0 to 0.14.1 are wrong
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_scales_at_which_old_versions_were_wrong(law, scale):
-    # Half as many draws as have shown them 40 deviations off and more: one test in 80 000 would
-    # miss them (noncentral chi-square).
-    draws = engine_of_opendp.opendp_noise(law, 200_000, scale, None)
+    draws = engine_of_opendp.opendp_noise(law, 400_000, scale, None)
     k = np.arange(-int(4 * scale), int(4 * scale) + 1)
     power = np.abs(k) / scale if law == "laplace" else k**2 / (2 * scale**2)
     weights = np.exp(-power)

@@ -17,6 +17,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.forks import forking
 from _support.hostile import Unseen
 from _support.internals import random_projection
 from _support.planted import original, put
@@ -483,7 +484,7 @@ def test_a_noisy_answer_is_silent_about_what_it_reads(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@forking
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of threads beside a fork
 def test_a_fork_with_the_number_of_its_parent_does_not_answer(monkeypatch):
     """As in another PID namespace, where a fork of process 1 is process 1."""

@@ -2,7 +2,6 @@
 
 import copy
 import multiprocessing
-import os
 import pickle
 import threading
 import warnings
@@ -27,6 +26,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
+from _support.forks import forking
 from _support.internals import kernel_chunks
 from _support.planted import put
 from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
@@ -301,7 +301,7 @@ def test_a_kernel_may_fit_a_process_with_a_kernel():
     assert ends(lambda: fit(Busy(fit_own)))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@forking
 def test_a_process_that_is_forked_meanwhile_may_fit_one(monkeypatch):
     inside, leave = threading.Event(), threading.Event()
     monkeypatch.setattr(Busy, "__deepcopy__", lambda kernel, memo: Busy(kernel.deed), raising=False)

@@ -260,6 +260,8 @@ class TestSteps:
             plan(make_pipeline(Normalizer(), Private(), verbose=True))
         with pytest.raises(ValueError, match="verbose must be 0"):
             plan(make_pipeline(Normalizer(), Private(), verbose="all"))
+        with pytest.raises(ValueError, match="verbose must be 0"):
+            plan(make_pipeline(Normalizer(), Private(), verbose=-2))
         plan(make_pipeline(Normalizer(), Private(), verbose=-1))  # silence of LightGBM
 
     def test_precomputed_kernels_are_refused(self):

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from _support.forks import forking
 from _support.planted import module_of
 from skdpbo.exceptions import BudgetExceededError, LedgerError, LedgerUnavailableError
 from skdpbo.model_selection import DPGridSearchCV
 from skdpbo.privacy import LedgerEntry, PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 _ledger, _charging, _store = map(module_of, ("ledger", "ledger charge", "ledger store"))
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = forking
 UNIT = PrivacyGuarantee(epsilon=0.0625)
 PATIENCE = 120.0  # seconds; only what hangs takes them
 

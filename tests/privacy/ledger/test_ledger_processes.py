@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.forks import fork, forking
 from _support.internals import PROCESS, covered_by_fit
 from _support.planted import module_of, original, put
 from skdpbo.exceptions import (
@@ -41,7 +42,6 @@ from skdpbo.privacy import (
 _charging, _store = module_of("ledger charge"), module_of("ledger store")
 X, Y = np.zeros((12, 1)), np.zeros(12)
 UNIT = PrivacyGuarantee(epsilon=0.125)
-forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 class Paid(LedgerMixin, RegressorMixin, BaseEstimator):
@@ -657,9 +657,7 @@ def test_a_check_records_nothing_and_reserves_nothing(ledger):
 
 def in_child(function):
     """Exit code of a forked process that calls a function: 0, or 1 after a LedgerError."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
-        pid = os.fork()
+    pid = fork()
     if pid == 0:
         code = 2
         try:

@@ -10,12 +10,12 @@ import threading
 import pytest
 from sklearn.base import clone
 
+from _support.forks import forking
 from _support.internals import PROCESS, Receipt
 from _support.paid import ROWS, Paid
 from _support.planted import put
 from skdpbo.privacy import PrivacyLedger, charged_elsewhere
 
-forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 unwarned = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # beside threads
 BARE = pickle.dumps(Paid())
 
