@@ -106,10 +106,10 @@ class TestPools:
     @quick_pools
     def test_jobs_inside_the_block(self, ledger, pool):
         with workers(pool, 2) as early:
-            self.jobs_inside(ledger, pool, early, 2)
+            self.jobs_inside(ledger, pool, early)
 
-    def jobs_inside(self, ledger, pool, early, n_late):
-        with ledger, workers(pool, n_late) as late:
+    def jobs_inside(self, ledger, pool, early):
+        with ledger, workers(pool, 2) as late:
             tasks = [(where, job) for where in (early, late) for job in (fit, fit_a_clone)] * 3
             jobs = [where.submit(job, Paid()) for where, job in tasks]
             assert_charged(ledger, [job.result() for job in jobs])
@@ -151,7 +151,7 @@ class TestPools:
             for kind in ("memory", "file"):
                 paths = [None if kind == "memory" else tmp_path / str(i) for i in range(4)]
                 ledgers = [PrivacyLedger(1.0, path=path) for path in paths]
-                self.jobs_inside(ledgers[0], pool, early, 1)
+                self.jobs_inside(ledgers[0], pool, early)
                 self.jobs_that_end_after(ledgers[1], early)
                 self.test_made_inside_and_fitted_outside(ledgers[2], pool)
                 self.test_models_that_workers_hand_back(ledgers[3], pool)
