@@ -115,6 +115,14 @@ class TestFalseAlarms:
         # At a rate of 1e-4 more than 6 of 3000 have a probability of 1e-7; none was ever seen.
         assert self.share(largest_gap, *case) <= 6 / 3000
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("k", "least", "most"), [(2, 2, 60), (5, 0, 15)])
+    def test_limit_few_folds_show_little_of_how_models_differ(self, k, least, most):
+        """Models differ by .05, chance moves their scores by .01: .024 and .002 of 4000 fits."""
+        # Of 1000 fits each end is crossed with a probability of at most 1e-7.
+        alarms = 1000 * self.share(largest_gap, 3000, 9999, k, 0.05, n=1000)
+        assert least <= alarms <= most
+
     @pytest.mark.parametrize("case", CASES)
     def test_two_standard_errors_would_not_do(self, case):
         def twice(losses, sizes, noise, folds, n_candidates):

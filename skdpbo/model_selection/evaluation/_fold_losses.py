@@ -20,7 +20,7 @@ from skdpbo.model_selection.evaluation._train_and_score import isolated_outcomes
 from skdpbo.model_selection.scoring._losses import refuse_negated
 
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
-_FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
+_FALSE_ALARMS = 1e-4  # aimed at, of fits whose public and protected rows are drawn alike
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
 _BIAS = 0.05  # of a score that is a ratio, by a bound that cuts one of its losses
 
@@ -217,8 +217,9 @@ def largest_gap(losses, n_losses, noise, folds, n_candidates):
     Returns
     -------
     gap : float
-        Exceeded with a probability of at most 1e-4 where all records are drawn alike and the mean
-        over records that are left out misleads no more than the spread of the folds shows.
+        Exceeded with a probability of about 1e-4 at most where all records are drawn alike and
+        models differ no more than the folds show. Of models that differ by far more than chance
+        moves their scores few folds show little: a few per cent exceed it then with two of them.
     """
     fewest = min(n_losses)
     pooled = float(np.clip(np.average(losses, weights=n_losses), 0, 1))

@@ -19,6 +19,7 @@ from _support.internals import (
     wrong_pair_sensitivity,
     wrong_pairs_l1_sensitivity,
 )
+from skdpbo.mechanisms import PermuteAndFlip
 
 NAN = np.nan
 
@@ -194,6 +195,21 @@ class TestCappedExcessPairs:
         totals = [capped_excess_pairs(int(u), n_positives, 100 - n_positives, 67) for u in wrong]
         assert totals == sorted(totals)
         assert len(set(totals)) > 0.6 * len(wrong)
+
+    @pytest.mark.parametrize(("n_positives", "exceeds"), [(500, True), (100, False)])
+    def test_regret_of_classes_that_are_more_even_than_the_public_ones(self, n_positives, exceeds):
+        """The smaller class alone bounds it where none has fewer records than the cap."""
+        n_negatives = 1000 - n_positives
+        cap, pairs, n, epsilon = majority_cap(0.9, 1000), n_positives * n_negatives, 1000, 1.0
+        best = capped_excess_pairs(0, n_positives, n_negatives, cap)
+        stated = 2 * np.log(n) / (epsilon * min(n_positives, n_negatives))
+        choice, largest = PermuteAndFlip(epsilon, 2 * cap), 0.0
+        for gap in stated * np.array([0.8, 1.5, 2.0]):  # in AUC, of all candidates but the best
+            other = capped_excess_pairs(round(2 * gap * pairs), n_positives, n_negatives, cap)
+            p = choice.probabilities([best] + [other] * (n - 1))
+            largest = max(largest, gap * (1 - p[0]))
+        assert (largest > stated) == exceeds
+        assert largest <= stated * max(1, cap / max(n_positives, n_negatives))
 
 
 CELLS = [(a, b) for a in range(3) for b in range(4)]
