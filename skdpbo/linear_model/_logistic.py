@@ -53,7 +53,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        Probability that epsilon may fail, in (0, 1).
+        Delta of the guarantee, in (0, 1).
     X_bounds : tuple (low, high), default=None
         Public box, in the units of X; numbers, or vectors with one value for each feature. Rows
         outside are clipped, in `fit` and in predictions. A box wider than the data costs little:

@@ -56,7 +56,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        Probability that epsilon may fail, in (0, 1).
+        Delta of the guarantee, in (0, 1).
     X_bounds, y_bounds : tuple (low, high), default=None
         Public boxes, in the units of X and y; numbers, or vectors with one value for each feature
         or target. Values outside are clipped. A box ten times wider than the data costs little:

@@ -52,7 +52,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
-        Probability that epsilon may fail, in (0, 1); far below one over the number of records.
+        Delta of the guarantee, in (0, 1); far below one over the number of records.
     guide : bool, default=True
         Whether the public rows take part: candidates and the released points are cross-validated,
         each step combines the released gradient with that of the public folds, and public scores

@@ -38,7 +38,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
-        Failure probability of the guarantee of the whole fit, in [0, 1). Used with
+        Delta of the guarantee of the whole fit, in [0, 1). Used with
         ``protect="all"`` and a private estimator; everything else here is pure and has delta 0.
     mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
         How the winner is chosen. Permute-and-flip is never worse in expectation than the

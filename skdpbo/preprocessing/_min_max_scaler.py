@@ -22,7 +22,7 @@ class DPMinMaxScaler(PrivateScaler):
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        Probability that epsilon may fail, in (0, 1).
+        Delta of the guarantee, in (0, 1).
     X_bounds : tuple (low, high), default=None
         Public range, in the units of X; numbers, or vectors with one value for each feature. None:
         found privately, between -2^40 and 2^40.

@@ -62,7 +62,7 @@ class DPOneHotEncoder(PrivateTransformer):
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        Probability that epsilon may fail, in (0, 1).
+        Delta of the guarantee, in (0, 1).
     categories : "auto" or list of array-like, default="auto"
         Public categories of each column, of its type, None or NaN; then no value is read and no
         budget is spent. "auto": found privately.

@@ -48,7 +48,9 @@ class PrivacyGuarantee:
         Bound on the privacy loss, positive and finite, in nats; 0 (with delta 0) of a release that
         is a function of public values alone.
     delta : float, default=0.0
-        Probability in [0, 1) with which the bound may fail; 0 is pure differential privacy.
+        In [0, 1); 0 is pure differential privacy. At worst the probability that everything is
+        shown. The odds of the true one of D and D' rise by more than 2 exp(epsilon) with a
+        probability of at most 2 delta.
     mu : float or None, default=None
         If given, the mechanism is also mu-Gaussian differentially private. The pair
         (epsilon, delta) is then one point of its curve, and composition uses the whole curve.

@@ -210,6 +210,21 @@ def test_values_out_of_range_are_refused(bad):
         pure_epsilon_from_mu(bad)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "beyond"), [(1.0, 1e-5, 1.61e-4), (3.0, 1e-8, 1.10e-7)]
+)
+def test_odds_beyond_epsilon_are_likelier_than_delta(epsilon, delta, beyond):
+    """Of Gaussian noise; delta is the mean of 1 - e^(epsilon - loss) where that is positive.
+
+    So twice the odds that epsilon allows, 1 - e^(-log 2) = 1/2, have a probability of 2 delta.
+    """
+    mu = mp.mpf(mu_from_epsilon(epsilon, delta))
+    probabilities = [mp.ncdf(mu / 2 - loss / mu) for loss in (epsilon, epsilon + mp.log(2))]
+    assert float(probabilities[0]) == pytest.approx(beyond, rel=0.01)
+    assert probabilities[0] > delta
+    assert probabilities[1] <= 2 * delta
+
+
 @pytest.mark.parametrize("bad", [0, 0.0, 1, 1.0, -1e-9, math.nan, 2])
 def test_deltas_out_of_range_are_refused(bad):
     for function in (epsilon_from_mu, mu_from_epsilon, rho_from_epsilon):

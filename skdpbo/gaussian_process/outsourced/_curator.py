@@ -41,7 +41,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
     epsilon : float, default=1.0
         Privacy loss bound of the rows, > 0.
     delta : float, default=1e-5
-        Probability that epsilon may fail, in (0, 1). Not used by "l2_laplace".
+        Delta of the guarantee, in (0, 1). Not used by "l2_laplace".
     data_norm : float, default=None
         Public norm N, > 0, in the units of X; longer rows are shortened to it. None: three times
         the square root of the number of features, with a `DefaultBoundsWarning`, unless `X_bounds`
@@ -58,7 +58,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
     answer_epsilon : float, default=None
         Privacy loss bound of all answers together, > 0; None for exact answers.
     answer_delta : float, default=1e-5
-        Probability that `answer_epsilon` may fail, in (0, 1).
+        Delta of the guarantee of the answers, in (0, 1).
     y_bounds : tuple (low, high), default=None
         Public range of y, in its units, with `answer_epsilon`; values outside are clipped. None:
         (-3, 3), with a `DefaultBoundsWarning`.

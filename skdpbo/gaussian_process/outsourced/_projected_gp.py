@@ -65,7 +65,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     epsilon : float, default=1.0
         Privacy loss bound, > 0.
     delta : float, default=1e-5
-        Probability that epsilon may fail, in (0, 1). Not used by "l2_laplace".
+        Delta of the guarantee, in (0, 1). Not used by "l2_laplace".
     data_norm : float, default=None
         Public norm, > 0, in the units of X; longer rows are shortened to it. None: three times the
         square root of the number of features, with a `DefaultBoundsWarning`, unless `X_bounds` are

@@ -28,7 +28,7 @@ class Budget(NamedTuple):
     epsilon : float
         Privacy loss bound, at least 0.
     delta : float
-        Failure probability, in [0, 1).
+        In [0, 1).
     """
 
     epsilon: float
