@@ -822,6 +822,12 @@ MISTAKES += [
         "StatedProfile(candidate.table)",
         "tests/privacy/test_privacy_profile.py -k NotConvex",
     ),
+    (
+        "privacy/selection/_selection_total.py",
+        "distance = statistical_distance + failure",
+        "distance = statistical_distance",
+        "tests/attacks/test_private_selection_bounds.py -k charged_to_delta",
+    ),
     ("_column_ranges.py", "split_budget(of_parts, 0.5)", "(of_parts, of_parts)", _RANGES),
     ("_column_ranges.py", "edges[:, 1:-1]", "edges", _RANGES),
     ("_column_ranges.py", "(low > 0) | (high < 0)", "low > 0", _RANGES),

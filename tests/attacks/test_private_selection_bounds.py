@@ -18,7 +18,13 @@ from scipy.stats import chisquare, norm
 from _support.internals import GaussianProfile, StaircaseProfile, loss_of_rank, selection_bounds
 from _support.pure_candidates import candidate_epsilon
 from skdpbo.mechanisms import draw_trials, noise_source
-from skdpbo.privacy import TrialLaw, candidate_mu, mu_from_epsilon
+from skdpbo.privacy import (
+    PrivacyGuarantee,
+    TrialLaw,
+    candidate_mu,
+    mu_from_epsilon,
+    selection_guarantee,
+)
 
 LAWS = [(30, -0.5), (5, -0.9), (30, 0.0), (10, 0.4), (30, 1.0), (3, 1.0), (12, 4.0)]
 
@@ -161,6 +167,22 @@ class TestNoInstanceExceedsTheBound:
             found = exact_delta(law, one, other, epsilon)
             assert_private(found, bound_of(profile, law, epsilon))
         assert found > 0.9 * law.hit_probability(delta)
+
+    @pytest.mark.parametrize(("mean", "eta"), [*LAWS, (2000, -0.5)])
+    def test_failures_that_are_charged_to_delta(self, mean, eta):
+        """A failure that tells all, and wins: the total allows for one in any of the trials."""
+        law, epsilon_0, failure = TrialLaw(mean, eta), 0.05, 1e-8
+        p = (1 - failure) * expit(epsilon_0)
+        one, other = [failure, 0.0, 1 - failure - p, p], [0.0, failure, p, 1 - failure - p]
+        trial, n_found = PrivacyGuarantee(epsilon=epsilon_0, delta=failure), 0
+        for delta in law.hit_probability(failure) * np.array([0.5, 0.9, 3.0, 30.0, 3000.0]):
+            try:
+                total = selection_guarantee(trial, law, delta=delta)
+            except ValueError:  # no epsilon holds at so small a delta
+                continue
+            n_found += 1
+            assert exact_delta(law, one, other, total.epsilon) <= delta * (1 + 1e-9) + 1e-15
+        assert n_found >= 1
 
 
 class TestTightness:

@@ -12,7 +12,7 @@ u' <= e^x u + delta(x) under the neighbouring data set, for every x.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -81,6 +81,10 @@ class StaircaseProfile:
         """The corner of the staircase."""
         return np.array([self.epsilon])[: int(self.epsilon > smallest)]
 
+    def without_failure(self) -> tuple[StaircaseProfile, float]:
+        """Profile of a candidate that answers a constant where this one fails; its distance."""
+        return StaircaseProfile(self.epsilon), self.delta
+
 
 @dataclass(frozen=True)
 class ComposedProfile:
@@ -116,6 +120,10 @@ class ComposedProfile:
             largest += self.mu
         # Without the end: `_refined` adds e1 itself.
         return np.linspace(largest, smallest, _N_LINES // 2, endpoint=False)
+
+    def without_failure(self) -> tuple[ComposedProfile, float]:
+        """Profile of a candidate that answers a constant where this one fails; its distance."""
+        return replace(self, failure=0.0), self.failure
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,12 +69,16 @@ def total_epsilon(
     The statistical distance of one candidate from what `profile` describes is charged for each of
     the E[K] expected trials.
     """
-    if method == "papernot_steinke" and isinstance(profile, StaircaseProfile):
-        # Pure but for a probability delta (Kairouz, Oh and Viswanath 2015, Theorem 8).
-        statistical_distance += profile.delta
-        profile = StaircaseProfile(profile.epsilon)
-    loss = law.mean * statistical_distance
     best = math.inf
+    if isinstance(profile, StaircaseProfile | ComposedProfile) and method != "liu_talwar":
+        sure, failure = profile.without_failure()
+        if failure > 0:
+            # docs/theory/private_selection.md, Statistical distance.
+            distance = statistical_distance + failure
+            best = total_epsilon(sure, distance, law, delta, method, cut)
+            if method == "papernot_steinke":  # Renyi divergences of a failure are infinite
+                return best
+    loss = law.mean * statistical_distance
     for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
 
         def core(rest: float, shift: float = shift) -> float:

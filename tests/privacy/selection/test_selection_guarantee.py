@@ -43,6 +43,22 @@ def applicable(method, eta):
     return method != "liu_talwar" or eta == 1
 
 
+@pytest.mark.parametrize(
+    ("mean", "eta", "delta_0", "delta"),
+    [
+        (61_000, -0.5, 9e-10, 0.05),
+        (2897, -0.9, 1e-9, 1e-3),
+        (30, 0.0, 1e-6, 1e-3),
+        (30, 1.0, 1e-7, 1e-5),
+    ],
+)
+def test_a_pair_costs_no_more_than_by_published_accounting(mean, eta, delta_0, delta):
+    """A failure may be paid for by delta, as there: it need not move a rank."""
+    trial, law = PrivacyGuarantee(epsilon=0.083, delta=delta_0), TrialLaw(mean, eta)
+    published = selection_guarantee(trial, law, delta=delta, method="papernot_steinke")
+    assert selection_guarantee(trial, law, delta=delta).epsilon <= published.epsilon * (1 + 1e-6)
+
+
 class TestProfiles:
     @pytest.mark.parametrize("mu", [0.05, 0.3, 2.0])
     def test_gaussian_is_an_upper_bound(self, mu):
