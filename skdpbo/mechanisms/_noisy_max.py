@@ -106,7 +106,7 @@ class _Selection(ABC):
 
 @dataclass(frozen=True)
 class PermuteAndFlip(_Selection):
-    r"""Permute-and-flip: the best selection under pure epsilon-differential privacy.
+    r"""Permute-and-flip: selection of a good candidate under pure epsilon-differential privacy.
 
     Candidates are visited in a uniformly random order; candidate k is accepted with probability
     :math:`p_k = \exp(-\epsilon(\ell_k - \min \ell)/(2B))`, and the first accepted is released.
