@@ -191,9 +191,14 @@ class TestDiscreteGaussian:
         chi_square = np.sum(noise**2) / mechanism.sigma**2
         assert ALARM / 2 < stats.chi2.cdf(chi_square, 4000) < 1 - ALARM / 2
 
-    def test_concentrated_privacy_costs_a_little_more_noise(self):
-        ratio = DiscreteGaussian(1.0, 1e-6, 1).sigma / gaussian_sigma(1, epsilon=1.0, delta=1e-6)
-        assert ratio == pytest.approx(1.072, abs=0.002)
+    @pytest.mark.parametrize(
+        ("epsilon", "delta", "more"),
+        [(1.0, 1e-6, 0.072), (0.1, 1e-5, 0.105), (10.0, 1e-8, 0.045), (0.1, 1e-2, 0.274)],
+    )
+    def test_concentrated_privacy_costs_more_noise(self, epsilon, delta, more):
+        sigma = gaussian_sigma(1, epsilon=epsilon, delta=delta)
+        ratio = DiscreteGaussian(epsilon, delta, 1).sigma / sigma
+        assert ratio == pytest.approx(1 + more, abs=0.002)
 
     @pytest.mark.parametrize("parameters", [(0.0, 1e-5, 1), (1.0, 0.0, 1), (1.0, 1e-5, 0)])
     def test_refused_parameters(self, parameters):

@@ -253,6 +253,16 @@ class TestCalibration:
         with pytest.raises(ValueError, match="distance=1e-06 costs more than delta"):
             candidate_mu(1.0, 1e-5, TrialLaw(30), statistical_distance=1e-6)
 
+    @pytest.mark.parametrize("mean", [30, 300])
+    def test_caps_of_11_12_and_15_times_the_mean(self, mean):
+        """As `PrivateSelection` and the theory page say."""
+        law = TrialLaw(mean)
+        with pytest.raises(ValueError, match="costs more than delta"):
+            candidate_mu(1.0, 1e-5, law, max_trials=11 * mean)
+        free = candidate_mu(1.0, 1e-5, law)
+        for times, most in ((12, 1.03), (15, 1.001)):
+            assert 1 < free / candidate_mu(1.0, 1e-5, law, max_trials=times * mean) < most
+
     def test_cap_far_away_costs_nothing(self):
         law = TrialLaw(30)
         far = candidate_mu(1.0, 1e-5, law, max_trials=5000)
