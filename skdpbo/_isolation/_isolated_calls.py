@@ -111,19 +111,11 @@ class _SentResult:
             del self._result
 
 
-class OneAtATime(ReentrantLock):
-    """Lock of a thread that trains or predicts: the global generators belong to the process.
-
-    Threads that used them at once would pass on to one model how often another has drawn.
-    """
-
-    # Re-entrant: a training may score, and an estimator train others in this thread.
-    def __init__(self):
-        super().__init__()
-        self.free_in_forks()
-
-
-ONE_AT_A_TIME = OneAtATime()
+# Held by a thread that trains or predicts: the global generators belong to the process. Threads
+# that used them at once would pass on to one model how often another has drawn. Re-entrant: a
+# training may score, and an estimator train others in this thread.
+ONE_AT_A_TIME = ReentrantLock()
+ONE_AT_A_TIME.free_in_forks()
 
 
 def this_process():

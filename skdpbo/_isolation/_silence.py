@@ -116,11 +116,41 @@ class _Silence:
         return is_silent and logging.root.manager.disable >= _ALL_LEVELS
 
     def start(self):
-        """Silence the process, unless it was done."""
-        if self._nowhere is None:
-            self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-            _silence(self._nowhere, *self._undo)
-            self._filters = warnings.filters
+        """Silence the process, unless it was done; what puts it back is noted."""
+        if self._nowhere is not None:
+            return
+        self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        streams, filters, generators, caches = self._undo
+        for kind in (MemorizedFunc, *MemorizedFunc.__subclasses__()):
+            for name in _CACHED_CALLS & vars(kind).keys():
+                caches.set(kind, name, _uncached(getattr(kind, name), name))
+        generators.append((partial(random.setstate, random.getstate()), None))
+        # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
+        state = np.random.get_state(legacy=False)  # noqa: NPY002
+        generators.append((partial(np.random.set_state, state), None))
+        # Also those from which code that has silenced itself takes its streams back.
+        for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+            streams.set(sys, name, self._nowhere)
+        for owner, hook, value in _hooks():
+            streams.set(owner, hook, value)
+        manager = logging.root.manager
+        undo = partial(logging.disable, manager.disable)
+        streams.append((undo, lambda: manager.disable >= _ALL_LEVELS))
+        logging.disable(_ALL_LEVELS)
+        # ``logging.warning`` itself configures a root without handlers, with the stream that it
+        # finds; code that configures it anew closes those that it has.
+        streams.set(logging.root, "handlers", [logging.NullHandler()])
+        streams.set(logging.root, "level", logging.root.level)
+        # Recorded, that is not shown: threads that reset the filters let some warnings through.
+        # Filters may belong to a context, and the last block end in another than the first: in one
+        # of its own.
+        recorder = warnings.catch_warnings(record=True, action="ignore")
+        context = copy_context()
+        filters.set(warnings, "filters", warnings.filters[:])  # of threads whose context is empty
+        undo = partial(attempt, context.run, recorder.__exit__)  # raises before it was entered
+        filters.append((undo, None))
+        context.run(recorder.__enter__)
+        self._filters = warnings.filters
 
     def let_generators_go_on(self):
         """Put no generator back at the end."""
@@ -166,37 +196,6 @@ class _Undo(list):
             if not late or stays():
                 undo()
             self.pop()
-
-
-def _silence(nowhere, streams, filters, generators, caches):
-    """Silence the process; what puts back its streams, filters, generators and caches is noted."""
-    for kind in (MemorizedFunc, *MemorizedFunc.__subclasses__()):
-        for name in _CACHED_CALLS & vars(kind).keys():
-            caches.set(kind, name, _uncached(getattr(kind, name), name))
-    generators.append((partial(random.setstate, random.getstate()), None))
-    # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
-    state = np.random.get_state(legacy=False)  # noqa: NPY002
-    generators.append((partial(np.random.set_state, state), None))
-    # Also those from which code that has silenced itself takes its streams back.
-    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
-        streams.set(sys, name, nowhere)
-    for owner, hook, value in _hooks():
-        streams.set(owner, hook, value)
-    manager = logging.root.manager
-    undo = partial(logging.disable, manager.disable)
-    streams.append((undo, lambda: manager.disable >= _ALL_LEVELS))
-    logging.disable(_ALL_LEVELS)
-    # ``logging.warning`` itself configures a root without handlers, with the stream that it finds;
-    # code that configures it anew closes those that it has.
-    streams.set(logging.root, "handlers", [logging.NullHandler()])
-    streams.set(logging.root, "level", logging.root.level)
-    # Recorded, that is not shown: threads that reset the filters let some warnings through. Filters
-    # may belong to a context, and the last block end in another than the first: in one of its own.
-    recorder, context = warnings.catch_warnings(record=True, action="ignore"), copy_context()
-    filters.set(warnings, "filters", warnings.filters[:])  # of threads whose context is empty
-    undo = partial(attempt, context.run, recorder.__exit__)  # raises before it was entered
-    filters.append((undo, None))
-    context.run(recorder.__enter__)
 
 
 def _hooks():

@@ -6,11 +6,12 @@ import warnings
 import numpy as np
 
 from skdpbo._isolation._estimator_parts import is_estimator
-from skdpbo._isolation._isolated_calls import OneAtATime
 from skdpbo._isolation._row_answers import answers_by_row
 from skdpbo._isolation._silence import nothing_leaves
+from skdpbo._reentrant_lock import ReentrantLock
 
-_ONE_AT_A_TIME = OneAtATime()  # filters of warnings belong to the process
+_ONE_AT_A_TIME = ReentrantLock()  # filters of warnings belong to the process
+_ONE_AT_A_TIME.free_in_forks()
 _N_TRIED = 12
 
 

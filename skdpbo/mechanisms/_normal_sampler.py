@@ -79,7 +79,16 @@ class NormalSampler:
         k = self._integer_parts(size)
         j = self._below(scale, len(k))
         known: Known = {}
-        kept = self._keep(k, j, scale, known)
+        # Each is kept with probability exp(-x (2k + x) / 2), x = (j + f) / scale: k + 1 successes
+        # of exp(-x (2k + x) / (2k + 2)).
+        kept = np.ones(len(k), dtype=bool)
+        lanes, trials = np.arange(len(k)), 0
+        while lanes.size:
+            success = self._bernoulli_exp(lanes, k, j, scale, known)
+            kept[lanes[~success]] = False
+            trials += 1
+            lanes = lanes[success]
+            lanes = lanes[k[lanes] + 1 > trials]
         words = np.frombuffer(self._read(8 * n_words * len(k)), dtype=np.uint64)
         # A view of bytes is read-only, and known digits are written below.
         words = words.reshape(len(k), n_words).copy()
@@ -113,18 +122,6 @@ class NormalSampler:
             more = self._bernoulli_exp_half(8 * (size - failures.size) // 3 + 16)
             stream = np.concatenate([stream, more])
         return np.diff(failures[:size], prepend=-1) - 1
-
-    def _keep(self, k: Integers, j: Integers, scale: int, known: Known) -> NDArray[np.bool_]:
-        """Keep each deviate with probability exp(-x (2k + x) / 2), x = (j + f) / scale."""
-        kept = np.ones(len(k), dtype=bool)
-        lanes, trials = np.arange(len(k)), 0
-        while lanes.size:  # k + 1 successes of exp(-x (2k + x) / (2k + 2))
-            success = self._bernoulli_exp(lanes, k, j, scale, known)
-            kept[lanes[~success]] = False
-            trials += 1
-            lanes = lanes[success]
-            lanes = lanes[k[lanes] + 1 > trials]
-        return kept
 
     def _bernoulli_exp(
         self, lanes: Integers, k: Integers, j: Integers, scale: int, known: Known

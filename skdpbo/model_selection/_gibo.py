@@ -310,7 +310,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     def _candidates(self):
         space = ContinuousSpace(self.search_spaces)
         self._surrogate().check(space.names)  # bad length-scales, before anything is spent
-        start = space.settings([self._start(space)])
+        start = space.decode([self._start(space)])
         n = _N_CANDIDATES if self._searches_publicly() else 0
         drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
         # First of all: the search visits it among its initial points.

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import count, takewhile
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyScoreWarning, UnboundedSensitivityError
 from skdpbo.mechanisms import RandomSource
-from skdpbo.model_selection._private_choice import SELECTION_NAMES, PrivateChoice
+from skdpbo.model_selection._private_choice import SELECTION_NAMES
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE, ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import set_fields
@@ -128,6 +129,8 @@ class SearchMechanism:
         Whether its guarantee holds for groups, each of which has one loss.
     n_proposals : int or None
         Number of candidates that a started search proposes in all; None where it is not known.
+    epsilon_score : Fraction or int
+        Pure budget of the score, where one choice makes winner and score; else 0.
     """
 
     guarantee: PrivacyGuarantee
@@ -137,7 +140,7 @@ class SearchMechanism:
     of_means: ClassVar[bool] = True
     of_groups: ClassVar[bool] = True
     n_proposals: int | None = None
-    _choice: PrivateChoice | None = None  # of the winner and the score, where one makes both
+    epsilon_score: Fraction | int = 0
 
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
@@ -186,11 +189,6 @@ class SearchMechanism:
                 f'{SELECTION_NAMES} or "gaussian".'
             )
 
-    @property
-    def epsilon_score(self):
-        """Pure budget of the score, 0 without one."""
-        return 0 if self._choice is None else self._choice.epsilon_score
-
     def score_noise(self, *, sensitivity, largest):
         """Return the standard deviation of the released score's noise, as a share of its range.
 
@@ -213,8 +211,8 @@ class ListChoice(SearchMechanism):
     in_rounds = False
     of_means = False
 
-    def __init__(self, choice: PrivateChoice):
-        self._choice = choice
+    def __init__(self, choice):
+        self._choice, self.epsilon_score = choice, choice.epsilon_score
         self.guarantee = choice.guarantee
 
     def propose(self, public):

@@ -1055,8 +1055,8 @@ MISTAKES += [
     ),
     (
         "model_selection/evaluation/_row_wise.py",
-        "return _is_written_in(homes[name], thing)",
-        "return True",
+        "return False\n    # And written in its package:",
+        "return False\n    return True\n    # And written in its package:",
         "tests/model_selection/evaluation/test_row_wise.py -k taken_the_place",
     ),
 ]

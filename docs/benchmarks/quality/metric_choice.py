@@ -108,7 +108,7 @@ def tables(X, y, seed):
         outcomes = [scorer.record_outcomes(m, *protected) for m in models]
         sensitivity, sums[name] = scorer.choice_sensitivity(n), {}
         for epsilon in EPSILONS:
-            damped = scorer.damped(epsilon, len(models), n, counts)
+            damped = scorer.informed_by(np.nan, (epsilon, len(models), n), counts)
             totals = [damped.exact_sums(outcome)[0] for outcome in outcomes]
             sums[name][epsilon] = totals, sensitivity
         if name == "balanced_accuracy":

@@ -107,8 +107,11 @@ class PrivateProcess(GaussianEstimator):
         return family
 
     def _warn_of_units(self, kernels, Z, half_width=None):
-        if self.kernel is not None:
-            warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
+        if self.kernel is None:
+            return
+        if half_width is not None and self.signal_variance == "released":  # to 2^8 of the variance
+            half_width = half_width / 16
+        warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
 
     def _warn_of_plan(self, budgets, n_rows, kernels, Z, half_width=None):
         """Warn before the charge, unless bounds are released first."""

@@ -317,10 +317,6 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self._warn_of_plan(budgets, n_rows, family.kernels, Z, half_width)
         return budgets, y, box, scale, family, Z, build, half_width, given, public
 
-    def _warn_of_units(self, kernels, Z, half_width=None):
-        factor = 16 if self.signal_variance == "released" else 1  # to 2^8 of the variance
-        super()._warn_of_units(kernels, Z, half_width / factor)
-
     @property
     def _mechanism(self):
         published = "Gaussian mechanism on kernel statistics"

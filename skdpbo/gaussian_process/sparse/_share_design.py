@@ -105,8 +105,14 @@ class _Design:
         kernels = [part.kernel(part.Z, points) for part in parts]
         self.cross = np.stack([k / s for k, s in zip(kernels, variances, strict=True)])
         self.grams = np.stack([part.root @ part.root.T for part in parts])
-        pairs = [_directions(part.whitener.T @ k) for part, k in zip(parts, kernels, strict=True)]
-        self.features, self.moments = zip(*pairs, strict=True)
+        self.features, self.moments = [], []
+        for part, k in zip(parts, kernels, strict=True):
+            # In the axes of the second moment, without directions in which the features vanish.
+            _, R = _reduced(part.whitener.T @ k)
+            squares, U = np.linalg.eigh(R @ R.T)
+            seen = squares > _NEGLIGIBLE * squares[-1]
+            self.features.append(U[:, seen].T @ R)  # (r, n_support)
+            self.moments.append(squares[seen] / len(points))  # their mean squares
         diagonals = np.array([part.kernel.diag(points).mean() for part in parts]) / variances
         shown = np.array([moments.sum() for moments in self.moments])
         self.left = np.maximum(diagonals - shown, 0.0)
@@ -157,26 +163,6 @@ class _Design:
         P = np.linalg.inv(np.eye(C.shape[1]) + C.T @ X)
         squared = max(P.diagonal() @ self.moments[k], 0.0) + self.left[k]
         return math.sqrt(squared), X, P
-
-
-def _directions(features):
-    """Return features at the support points in the axes of their second moment, and its diagonal.
-
-    Parameters
-    ----------
-    features : ndarray of shape (d, n_support)
-
-    Returns
-    -------
-    features : ndarray of shape (r, n_support)
-        Without directions in which they vanish.
-    moments : ndarray of shape (r,)
-        Their mean squares.
-    """
-    _, R = _reduced(features)
-    squares, U = np.linalg.eigh(R @ R.T)
-    seen = squares > _NEGLIGIBLE * squares[-1]
-    return U[:, seen].T @ R, squares[seen] / features.shape[1]
 
 
 def _reduced(A):

@@ -43,7 +43,7 @@ class VisitedChoice(PublicBest):
                 "released, which public scores would be weighed by: set prior_weight=0, or a "
                 "score_fraction."
             )
-        self._choice = choice
+        self._choice, self.epsilon_score = choice, choice.epsilon_score
         self._prior_weight = prior_weight
         super().__init__(design)
         self.guarantee = choice.guarantee

@@ -60,8 +60,13 @@ def probe_batches(rows, n_families=None, few=False):
     families : list of list of Probe
         First with the rows that stay as they are, then with missing and huge values in these.
     """
-    order = np.resize(_order(rows), _N_KEPT + _N_OTHERS)  # again from the first if there are fewer
-    picked = take_rows(rows, order)
+    order = np.arange(min(n_rows(rows), _N_LOOKED_AT))
+    cells = _as_table(take_rows(rows, order))
+    if cells is not None and cells.dtype.kind == "O":  # first two rows with missing objects
+        gaps = [i for i, row in enumerate(cells) if not all(map(is_known, row))][:2]
+        order = np.array(gaps + [i for i in order if i not in gaps])
+    # Again from the first if there are fewer.
+    picked = take_rows(rows, np.resize(order, _N_KEPT + _N_OTHERS))
     cells = _as_table(picked)
     width = 0 if cells is None else cells.shape[1]
     plain = np.zeros((_N_KEPT, width), dtype=int)
@@ -71,16 +76,6 @@ def probe_batches(rows, n_families=None, few=False):
         bad[2], bad[3] = _HIGH, _LOW
     changes = [plain, bad] if width and not few else [plain]
     return [_family(picked, cells, kept, few) for kept in changes[:n_families]]
-
-
-def _order(rows):
-    """Return the positions of some rows, first those of two with missing objects."""
-    order = np.arange(min(n_rows(rows), _N_LOOKED_AT))
-    cells = _as_table(take_rows(rows, order))
-    if cells is None or cells.dtype.kind != "O":
-        return order
-    gaps = [i for i, row in enumerate(cells) if not all(map(is_known, row))][:2]
-    return np.array(gaps + [i for i in order if i not in gaps])
 
 
 def _family(picked, cells, kept_modes, few):

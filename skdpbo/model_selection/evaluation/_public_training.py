@@ -98,9 +98,7 @@ class PublicTraining(NotPickled):
 
     @cached_property
     def _batches(self):
-        """Protected: places of the records where their number is secret, else None."""
-        if self.n_losses is not None:
-            return None
+        """Protected: places of the records, whose number is secret."""
         return random_batches(n_rows(self.records.X), self.source)
 
     def release(
@@ -126,10 +124,10 @@ class PublicTraining(NotPickled):
         score : ReleasedScore or None
         """
         # The costs of a ratio are set before any loss is seen, from public numbers alone.
-        scorer = self.scorer.informed_by(public_score)
+        noise = None
         if self.n_losses is not None:
             noise = choice.epsilon_choice, len(candidates), self.n_losses
-            scorer = scorer.damped(*noise, public_counts)
+        scorer = self.scorer.informed_by(public_score, noise, public_counts)
         sums = self.losses(candidates, scorer.exact_sums, progress=self._progress(candidates))
 
         def score(k, epsilon):
@@ -225,7 +223,8 @@ class PublicTraining(NotPickled):
             In {0, ..., ``scorer.units``}; None for a candidate that fails on the *public* rows.
         """
         # The rounding of a prediction may depend on the size of its batch and on its place there.
-        rows = self.records.X, self.records.y, self.records.unreadable, self._batches
+        batches = self._batches if self.n_losses is None else None
+        rows = self.records.X, self.records.y, self.records.unreadable, batches
         public = self.X, self.y, self.fit_params
         common = public, order_is_secret, rows, self.records.groups, self.scorer, reduce
         # Callbacks see the public folds alone: these models are shown protected rows.

@@ -319,16 +319,9 @@ def _is_among(homes, thing):
     name = getattr(thing, "__name__", "")
     if name not in homes or getattr(sys.modules.get(homes[name]), name, None) is not thing:
         return False
-    return _is_written_in(homes[name], thing)
-
-
-def _is_written_in(home, thing):
-    """Whether a class or function is of the package of a module.
-
-    scikit-learn-intelex puts classes of its own in the place of scikit-learn's, cuml.accel those
-    that go by the names of scikit-learn's modules, too.
-    """
-    package = home.partition(".")[0]
+    # And written in its package: scikit-learn-intelex puts classes of its own in the place of
+    # scikit-learn's, cuml.accel those that go by the names of scikit-learn's modules, too.
+    package = homes[name].partition(".")[0]
     if str(thing.__module__).partition(".")[0] != package:
         return False
     code = getattr(thing.__init__ if isinstance(thing, type) else thing, "__code__", None)

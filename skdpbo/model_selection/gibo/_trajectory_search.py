@@ -146,8 +146,8 @@ class TrajectorySearch(SearchMechanism):
             start = self._informative(space.encode([best.candidates[best.index]])[0])
         # Before the charge: scales of the steps and their public gradient, from public rows.
         problem, folds = self._problem, self._problem.folds
-        folds.warn(space.settings([start])[0], self.unwarned_noise(problem.n_losses))
-        losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
+        folds.warn(space.decode([start])[0], self.unwarned_noise(problem.n_losses))
+        losses = RememberedLosses(lambda points: folds.losses(space.decode(points)))
         sizes = {"units": folds.units, "n_protected": problem.n_losses}
         gradient = PublicGradient(losses, folds.folds, **sizes)
         found = self._automatic, self.surrogate, start, losses, gradient, self._noise
@@ -186,7 +186,7 @@ class TrajectorySearch(SearchMechanism):
                 print(f"step {len(batches) + 1} of {self._steps.n_iter}: {len(points)} models")
             batches.append(len(points))
             # In the first batch it is a public error that no model can be trained.
-            settings = space.settings(points)
+            settings = space.decode(points)
             return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
 
         steps, public = (self._steps, None) if informed is None else informed
@@ -195,7 +195,7 @@ class TrajectorySearch(SearchMechanism):
         points = found.trajectory
         if self.descent.averaging:
             points = np.vstack([points, found.final])
-        settings = space.settings(points)
+        settings = space.decode(points)
         if self.release.choice is not None:
             index = self._end(found, points, settings, public)
         else:  # by rule: the last point that may be

@@ -55,7 +55,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         super().check()
         # Two corners of the cube stand for all of its points, which are not listed.
         corners = np.repeat([[0.0], [1.0]], self.space.n_dims, axis=1)
-        refuse_revealing_parts(estimator, self.space.settings(corners))
+        refuse_revealing_parts(estimator, self.space.decode(corners))
 
     def _plan(self, n_samples, *, trained_again=False):
         searcher, mechanism = self.searcher, self.mechanism

@@ -97,9 +97,10 @@ class Protection(NotPickled):
             Further entries of ``fit``.
         """
         own_rows = rows[2] is not None
-        refuse_other_task(self.searcher.scoring, self.searcher.estimator, rows[1])
         if self.searcher.scoring is None:  # raises without a method `score`
             self.public_scorer = check_scoring(self.searcher.estimator, None)
+        else:
+            refuse_other_task(self.searcher.scoring, self.searcher.estimator, rows[1])
         params = {name: by_row(entry) for name, entry in params.items()}
         guarantee = self.set_up(rows, params)
         # Of public classes: what the charge is called in the ledger.

@@ -148,8 +148,8 @@ class PublicSearch(Protection):
         The words are scikit-learn's, for whom looks for them; its tracebacks are left out.
         """
         texts = [outcome["fit_error"] for outcome in self.outcomes]
-        n_failed, errors = _counted((text, 1) for text in texts if text is not None)
-        if n_failed:
+        if failed := [(text, 1) for text in texts if text is not None]:
+            n_failed, errors = _counted(failed)
             warn_caller(
                 f"{n_failed} fits failed out of a total of {len(texts)} on public rows. The "
                 "score on these train-test partitions for these parameters will be set to "

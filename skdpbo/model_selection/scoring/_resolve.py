@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from numbers import Real
 
 from sklearn import get_config
@@ -73,8 +74,8 @@ def _warn_of_error_bound(error, name, estimator):
 _MEANS = ("accuracy", "neg_log_loss", "neg_brier_score", *_losses.ERRORS)
 
 
-def _mean_scorer(name, loss_bound, n_classes):
-    """Return the scorer of a mean of losses, which is one of `_MEANS`."""
+def _mean_scorer(score, estimator, loss_bound, n_classes, name):
+    """Return the scorer of a mean of losses, which is one of `_MEANS`, for a score made of it."""
     if name == "accuracy":
         if loss_bound is not None and loss_bound != 1:
             raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
@@ -83,6 +84,8 @@ def _mean_scorer(name, loss_bound, n_classes):
     if name in _losses.ERRORS:
         response_method, loss = "predict", _losses.Elementwise(name)
         bound = _DEFAULT_ERROR_BOUND if loss_bound is None else loss_bound
+        if loss_bound is None:
+            _warn_of_error_bound(name, score, estimator)
     elif name == "neg_log_loss":
         loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
     else:
@@ -130,17 +133,10 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         return scoring
     metric = metric_of(scoring)
     name = _scoring_name(scoring, estimator) if metric is None else metric.name
-    built = []  # mean losses: the score itself, or that of which a metric is made
-
-    def mean_scorer(of):
-        built.append(of)
-        if of in _losses.ERRORS and loss_bound is None:
-            _warn_of_error_bound(of, name, estimator)
-        return _mean_scorer(of, loss_bound, n_classes)
-
+    mean_scorer = partial(_mean_scorer, name, estimator, loss_bound, n_classes)
     if metric is not None:
         scorer = metric.known.build(metric, public, mean_scorer)
-        if not built:  # only these have a bound to give
+        if not metric.known.of:  # only these have a bound to give
             _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _MEANS:
         scorer = mean_scorer(name)

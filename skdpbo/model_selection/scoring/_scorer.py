@@ -193,12 +193,8 @@ class PerRecordScorer:
         """Change of the total for one unit of the score; public."""
         return n_records * self.units / self.bound
 
-    def informed_by(self, public_score):
-        """Return the scorer of the choice, given the best public score; this one."""
-        return self
-
-    def damped(self, epsilon, n_candidates, n_records, public_counts=()):
-        """Return the scorer of a choice with so much noise; this one."""
+    def informed_by(self, public_score, noise=None, public_counts=()):
+        """Return the scorer of a choice, given the best public score and the noise; this one."""
         return self
 
     def release_score(self, sums, epsilon, n_records, source, *, sensitivity=None, mu=None):

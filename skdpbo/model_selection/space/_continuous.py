@@ -8,7 +8,7 @@ from skdpbo.model_selection.space._dimensions import plain_values
 from skdpbo.model_selection.space._search_space import SearchSpace
 
 
-class ContinuousSpace:
+class ContinuousSpace(SearchSpace):
     """The unit cube of a dict of ranges.
 
     Parameters
@@ -37,7 +37,7 @@ class ContinuousSpace:
             )
         if not isinstance(search_spaces, Mapping):
             raise TypeError(f"search_spaces must be a dict, got {type(search_spaces).__name__}")
-        ranges, self._constants = {}, {}
+        ranges, constants = {}, {}
         for name, values in search_spaces.items():
             values = plain_values(values, f"search_spaces[{name!r}]")
             if not isinstance(values, list | np.ndarray):
@@ -48,34 +48,20 @@ class ContinuousSpace:
                     f"search_spaces[{name!r}] is a list of categories, between which there is no "
                     "gradient: give a range (low, high), or use DPBayesSearchCV."
                 )
-            self._constants[name] = values[0]
+            constants[name] = values[0]
         if not ranges:
             raise ValueError("search_spaces has no parameter to search: give at least one range.")
         # Bounded: the steps are projected onto the unit cube, and every point of it is a setting.
-        self._space = SearchSpace(ranges, name="search_spaces", bounded=True)
+        super().__init__(ranges, bounded=True)
+        self._constants = constants  # in every setting, and no coordinate
         self.names = sorted(ranges)  # the order in which a space encodes them
         self.n_dims = len(ranges)
-
-    def settings(self, points):
-        """Return one dict of parameters for each point; integers are rounded here.
-
-        Parameters
-        ----------
-        points : array-like of shape (n, n_dims)
-            Points of the unit cube.
-        """
-        return [{**self._constants, **setting} for setting in self._space.decode(points)]
 
     def encode(self, settings):
         """Return the points of settings, shape (n, n_dims)."""
         # A space knows no other parameters than its own: constants are left out.
         searched = [{name: setting[name] for name in self.names} for setting in settings]
-        return self._space.encode(searched)
-
-    def candidates(self, n_max, random_state):
-        """Return at most `n_max` public candidates, as dicts."""
-        found = self._space.candidates(n_max, random_state=random_state)
-        return [{**self._constants, **setting} for setting in found]
+        return super().encode(searched)
 
     def start(self, init):
         """Return a public starting point, shape (n_dims,): the centre for None."""
@@ -86,7 +72,7 @@ class ContinuousSpace:
                 given = sorted(map(str, init))
                 raise ValueError(f"init must name each of {self.names}, got {given}.")
             try:
-                return self._space.encode([dict(init)])[0]
+                return self.encode([init])[0]
             except ValueError:
                 raise ValueError("a value of init lies outside search_spaces.") from None
         point = np.asarray(init, dtype=np.float64)

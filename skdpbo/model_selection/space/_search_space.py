@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import qmc
@@ -56,6 +57,8 @@ class SearchSpace:
     >>> space.candidates(10)[0]
     {'criterion': 'gini', 'depth': 1}
     """
+
+    _constants: ClassVar[dict] = {}  # parameters of all settings that a sub-class does not encode
 
     def __init__(self, space, name="search_spaces", *, bounded=False):
         self.name = name
@@ -202,7 +205,7 @@ class SearchSpace:
 
     def _setting(self, which, tokens):
         pairs = zip(self._subspaces[which].items(), tokens, strict=True)
-        return {
+        return self._constants | {
             key: token if dim.values is None else dim.values[token] for (key, dim), token in pairs
         }
 

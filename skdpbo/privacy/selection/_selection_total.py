@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
@@ -80,27 +80,26 @@ def total_epsilon(
                 return best
     loss = law.mean * statistical_distance
     for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
-
-        def core(rest: float, shift: float = shift) -> float:
-            return core_epsilon(method, profile, law, rest, cut) + shift
-
+        core = partial(core_epsilon, method, profile, law, cut=cut)
         # 1e-15 covers the rounding of the difference.
-        best = min(best, _with_distance(core, delta * (1 - 1e-15) - flat, distance + loss))
+        best = min(best, _with_distance(core, delta * (1 - 1e-15) - flat, distance + loss, shift))
     return best
 
 
-def _with_distance(core: Callable[[float], float], delta: float, distance: float) -> float:
-    """Smallest epsilon with core(delta - (1 + e^epsilon) distance) <= epsilon."""
+def _with_distance(
+    core: Callable[[float], float], delta: float, distance: float, shift: float
+) -> float:
+    """Smallest epsilon with core(delta - (1 + e^epsilon) distance) + shift <= epsilon."""
     if delta < 0 or (distance > 0 and delta == 0):
         return math.inf
-    epsilon = core(delta)
+    epsilon = core(delta) + shift
     # The cost grows with epsilon: the fixed point is approached from below.
     for _ in range(200):
         if distance == 0 or not math.isfinite(epsilon):
             return epsilon
         bound = epsilon * (1 + 1e-12)
         rest = delta - distance_cost(bound, distance)
-        epsilon = core(rest) if rest > 0 else math.inf
+        epsilon = core(rest) + shift if rest > 0 else math.inf
         if epsilon <= bound:
             return bound
     return math.inf

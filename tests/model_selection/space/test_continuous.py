@@ -19,7 +19,7 @@ class TestContinuousSpace:
         space = ContinuousSpace(SPACE)
         assert space.n_dims == 3
         assert space.names == ["C", "depth", "rate"]
-        low, middle, high = space.settings([[0, 0, 0], [0.5, 0.5, 0.5], [1, 1, 1]])
+        low, middle, high = space.decode([[0, 0, 0], [0.5, 0.5, 0.5], [1, 1, 1]])
         assert low["C"] == pytest.approx(1e-3)
         assert middle == {"C": pytest.approx(1.0), "depth": 5, "rate": 3.0, "kind": "only"}
         assert (high["depth"], type(high["depth"])) == (9, int)

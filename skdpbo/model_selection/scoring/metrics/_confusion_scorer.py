@@ -98,13 +98,16 @@ class ConfusionScorer(MetricScorer):
         # Where `Ratio.level_of_reward` is defined.
         self._may_reward = positive is not None and metric.kind in ("fbeta", "jaccard")
 
-    def informed_by(self, public_score):
-        """Return this scorer with the costs of a public score, the best of the candidates."""
+    def informed_by(self, public_score, noise=None, public_counts=()):
+        """Return this scorer with the costs of a public score, the best of the candidates.
+
+        `noise`: (epsilon, n_candidates, n_records) of the choice, as for `damped`.
+        """
         informed = copy.copy(self)
         if np.isfinite(public_score):
             # Dinkelbach: at the best value itself, least cost and best ratio are one candidate.
             informed.level = float(np.clip(public_score, 0.0, 1.0))
-        return informed
+        return informed if noise is None else informed.damped(*noise, public_counts)
 
     def damped(self, epsilon, n_candidates, n_records, public_counts=()):
         """Return the scorer of a choice with so much noise: at a lower level.

@@ -75,7 +75,7 @@ class RankingScorer(MetricScorer):
         units = _WEIGHT_UNITS / weights.max()
         self.weights = [max(round(w), 1) for w in weights * units] if len(weights) > 1 else [1]
 
-    def informed_by(self, public_score):
+    def informed_by(self, public_score, noise=None, public_counts=()):
         """Return this scorer with the wrong pairs that the best public score makes expect."""
         informed = copy.copy(self)
         if np.isfinite(public_score):

@@ -75,12 +75,15 @@ class Known:
         Keyword arguments that this scorer knows; chunks take any.
     of_trials : bool, default=False
         Whether private trials are scored by this scorer, with classes alike in frequency.
+    of : str, default=""
+        Name of the mean loss that the scorer is made of, which has a bound.
     """
 
     range: tuple | None
     build: Callable | None = None
     options: tuple = ()
     of_trials: bool = False
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,11 +248,13 @@ def _ranking(metric, public, error_scorer):
     )
 
 
-def _root(of, metric, public, error_scorer):
-    return OfMeanScorer(error_scorer(of), name=metric.name, function=minus_root)
+def _root(metric, public, error_scorer):
+    of = error_scorer(metric.known.of)
+    return OfMeanScorer(of, name=metric.name, function=minus_root)
 
 
-def _against_constant(of, metric, public, error_scorer):
+def _against_constant(metric, public, error_scorer):
+    of = metric.known.of
     squared = of == "neg_mean_squared_error"
     root = " or 'neg_root_mean_squared_error'" if squared else ""
     instead = f"'{of}'{root}"
@@ -261,7 +266,8 @@ def _against_constant(of, metric, public, error_scorer):
     return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=squared)
 
 
-def _d2_frequencies(of, metric, public, error_scorer):
+def _d2_frequencies(metric, public, error_scorer):
+    of = metric.known.of
     _needs_public(metric, public, f"'{of}'")
     classes, counts = public.classes(metric.name)
     return AgainstFrequencies(
@@ -307,14 +313,12 @@ KNOWN = {
     "balanced_accuracy_score": Known(_UNIT, _BALANCED, ("adjusted",), True),
     "matthews_corrcoef": Known(_SIGNED, partial(_confusion, Matthews(), "macro"), (), True),
     "roc_auc_score": Known(_UNIT, _ranking, ("average", "multi_class"), True),
-    "root_mean_squared_error": Known(None, partial(_root, "neg_mean_squared_error")),
-    "root_mean_squared_log_error": Known(None, partial(_root, "neg_mean_squared_log_error")),
-    "r2_score": Known(_SIGNED, partial(_against_constant, "neg_mean_squared_error")),
-    "d2_absolute_error_score": Known(
-        _SIGNED, partial(_against_constant, "neg_mean_absolute_error")
-    ),
-    "d2_log_loss_score": Known(_SIGNED, partial(_d2_frequencies, "neg_log_loss")),
-    "d2_brier_score": Known(_SIGNED, partial(_d2_frequencies, "neg_brier_score")),
+    "root_mean_squared_error": Known(None, _root, of="neg_mean_squared_error"),
+    "root_mean_squared_log_error": Known(None, _root, of="neg_mean_squared_log_error"),
+    "r2_score": Known(_SIGNED, _against_constant, of="neg_mean_squared_error"),
+    "d2_absolute_error_score": Known(_SIGNED, _against_constant, of="neg_mean_absolute_error"),
+    "d2_log_loss_score": Known(_SIGNED, _d2_frequencies, of="neg_log_loss"),
+    "d2_brier_score": Known(_SIGNED, _d2_frequencies, of="neg_brier_score"),
     "top_k_accuracy_score": Known(None, _top_k, ("k",)),
     # Where one record enters the score of a single model, any function of its rows will do.
     "average_precision_score": Known(_UNIT),
