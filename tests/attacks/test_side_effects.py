@@ -282,6 +282,28 @@ class TestRootLogger:
         assert level == logging.DEBUG
 
 
+class TestFiltersOfLoggers:
+    """They hear a line before any handler does."""
+
+    def heard(self, monkeypatch):
+        lines = []
+
+        def hear(record):
+            lines.append(record.getMessage())
+            return True
+
+        monkeypatch.setattr(LOGGER, "filters", [hear])
+        fitted("grid", BAD, Drawing(loud=True), refit=False)
+        return lines
+
+    def test_nothing_is_heard(self, monkeypatch):
+        assert self.heard(monkeypatch) == []
+
+    def test_lines_are_found(self, monkeypatch):
+        monkeypatch.setattr(logging, "disable", lambda level: None)  # planted bug
+        assert self.heard(monkeypatch).count("predicting 4") >= 2
+
+
 class Broken:
     """Something that raises where it is freed."""
 
