@@ -150,6 +150,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         raise ValueError(
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )
+    scorer.bound_name = "loss_bound"
     if scoring is None:  # errors of routing name the object whose request the user can set
         scorer._request_owner = type(final_step(estimator)).__name__
     return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
