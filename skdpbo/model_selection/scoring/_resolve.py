@@ -18,6 +18,7 @@ from sklearn.metrics import (
 )
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
+from skdpbo._attempt import attempt
 from skdpbo._parameters import warn_caller
 from skdpbo._schema import declared_types, kind_of_type, public_shape
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
@@ -55,9 +56,11 @@ def _default_error_bound(error, name, estimator):
     bounds = getattr(final_step(estimator), "y_bounds", None)
     is_pair = isinstance(bounds, tuple | list) and len(bounds) == 2
     is_pair = is_pair and all(isinstance(bound, Real) for bound in bounds)
-    length = bounds[1] - bounds[0] if is_pair else math.nan
+    # Python's floats: narrow types of numpy overflow. Of integers beyond all floats there is none.
+    ends, _ = attempt(lambda: [*map(float, bounds)]) if is_pair else (None, None)
+    length = ends[1] - ends[0] if ends else math.nan
     if 1e-49 < length < 1e50 and error in _POWERS:
-        return (float(length) / 2) ** _POWERS[error]
+        return (length / 2) ** _POWERS[error]
     kind = error.removeprefix("neg_mean_").replace("_", " ")
     warn_caller(
         f"loss_bound is not given: each loss ({kind}) of {name!r} is clipped at "

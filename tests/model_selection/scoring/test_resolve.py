@@ -532,6 +532,8 @@ def test_none_means_the_default_of_the_kind_of_estimator():
         ("neg_mean_squared_error", [-0.5, 1.0], 0.5625),
         ("neg_root_mean_squared_error", (np.int64(0), np.float64(400.0)), 40000.0),
         ("neg_mean_absolute_error", (0, 400), 200.0),
+        # Their difference, or its comparison with a float, leaves the range of the type.
+        *((None, (of(-100), of(100)), 10_000.0) for of in (np.int8, np.float16, np.float32)),
     ],
 )
 @pytest.mark.parametrize("of", [lambda model: model, lambda model: make_pipeline(PCA(), model)])
@@ -550,6 +552,8 @@ def test_public_bounds_of_the_targets_bound_the_loss(scoring, y_bounds, bound, o
             for bounds in (None, "private", "ab", ([0, 0], [1, 2]), (1, 0), (0, 1e200))
         ),
         *((None, bounds) for bounds in ((0, math.nan), (0, math.inf), (0, 1, 2), (10**400, 0))),
+        *((None, bounds) for bounds in ((0, 10**400), (Fraction(10**400), Fraction(3)))),
+        *((None, bounds) for bounds in ((10**400, math.inf), (-1e308, np.float64(1e308)))),
     ],
 )
 def test_the_default_bound_is_used_without_one_interval_of_targets(scoring, y_bounds):
