@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn import metrics
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
@@ -541,6 +542,13 @@ def test_public_bounds_of_the_targets_bound_the_loss(scoring, y_bounds, bound, o
     model = of(DPRidge(y_bounds=y_bounds))
     assert resolve_trial_scorer(scoring, model).bound == bound  # warnings are errors
     assert resolve_trial_scorer(scoring, model, 7.0).bound == 7.0
+
+
+def test_bounds_of_transformed_targets_bound_no_loss():
+    """They are in other units than the errors."""
+    model = TransformedTargetRegressor(DPRidge(y_bounds=(0, 6)), func=np.log, inverse_func=np.exp)
+    with pytest.warns(DefaultBoundsWarning):
+        assert resolve_trial_scorer(None, model).bound == 1.0
 
 
 @pytest.mark.parametrize(
