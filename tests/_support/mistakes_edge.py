@@ -823,6 +823,18 @@ MISTAKES += [
         "tests/privacy/test_privacy_profile.py -k NotConvex",
     ),
     (
+        "privacy/selection/_selection_profile.py",
+        "return replace(self, failure=0.0), self.failure",
+        "return replace(self, failure=0.0), self.failure / 4",
+        "tests/attacks/test_private_selection_bounds.py -k charged_to_delta",
+    ),
+    (
+        "privacy/selection/_selection_profile.py",
+        "return StaircaseProfile(self.epsilon), self.delta",
+        "return StaircaseProfile(self.epsilon), self.delta / 4",
+        "tests/attacks/test_private_selection_bounds.py -k charged_to_delta",
+    ),
+    (
         "privacy/selection/_selection_total.py",
         "distance = statistical_distance + failure",
         "distance = statistical_distance",

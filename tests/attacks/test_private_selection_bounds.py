@@ -22,6 +22,8 @@ from skdpbo.privacy import (
     PrivacyGuarantee,
     TrialLaw,
     candidate_mu,
+    compose,
+    epsilon_from_mu,
     mu_from_epsilon,
     selection_guarantee,
 )
@@ -168,13 +170,17 @@ class TestNoInstanceExceedsTheBound:
             assert_private(found, bound_of(profile, law, epsilon))
         assert found > 0.9 * law.hit_probability(delta)
 
+    @pytest.mark.parametrize("composed", [False, pytest.param(True, marks=pytest.mark.slow)])
     @pytest.mark.parametrize(("mean", "eta"), [*LAWS, (2000, -0.5)])
-    def test_failures_that_are_charged_to_delta(self, mean, eta):
+    def test_failures_that_are_charged_to_delta(self, mean, eta, composed):
         """A failure that tells all, and wins: the total allows for one in any of the trials."""
         law, epsilon_0, failure = TrialLaw(mean, eta), 0.05, 1e-8
         p = (1 - failure) * expit(epsilon_0)
         one, other = [failure, 0.0, 1 - failure - p, p], [0.0, failure, p, 1 - failure - p]
         trial, n_found = PrivacyGuarantee(epsilon=epsilon_0, delta=failure), 0
+        if composed:  # with a release that hardly tells
+            tiny = PrivacyGuarantee(epsilon=epsilon_from_mu(1e-3, 1e-9), delta=1e-9, mu=1e-3)
+            trial = compose(trial, tiny, delta=2e-8)
         for delta in law.hit_probability(failure) * np.array([0.5, 0.9, 3.0, 30.0, 3000.0]):
             try:
                 total = selection_guarantee(trial, law, delta=delta)
