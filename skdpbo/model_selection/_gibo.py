@@ -79,8 +79,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         are computed on public rows only.
     loss_bound : float, dict or None, default=None
         Largest loss of one record for losses without a bound of their own, in their units, in
-        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
-        default that does not depend on the data, with a `DefaultBoundsWarning`.
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None:
+        of squared and absolute errors the most that the middle of public `y_bounds` of a private
+        regressor loses, else a default that does not depend on the data, with a
+        `DefaultBoundsWarning`.
     end_fraction : float, default=0.5
         Share of epsilon spent on private choices, in [0, 1), so that a noisy descent need not end
         worse than it began: of `best_params_` among released points (the start, points on the way,

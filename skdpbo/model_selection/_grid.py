@@ -46,10 +46,11 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         only.
     loss_bound : float, dict or None, default=None
         Largest loss of one record for losses without a bound of their own, in their units, in
-        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
-        default that does not depend on the data, with a `DefaultBoundsWarning`. (A search over
-        private estimators without `classes` does not know their number: give `"neg_brier_score"`
-        the bound 1 for two.)
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None:
+        of squared and absolute errors the most that the middle of public `y_bounds` of a private
+        regressor loses, else a default that does not depend on the data, with a
+        `DefaultBoundsWarning`. (A search over private estimators without `classes` does not know
+        their number: give `"neg_brier_score"` the bound 1 for two.)
     score_fraction : float or "auto", default="auto"
         Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
         tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with
@@ -221,7 +222,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     >>> X = np.linspace(-3, 3, 4000)[:, None]
     >>> gp = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-1, 1))
     >>> kernels = {"kernel": [RBF(length) for length in (0.25, 0.5, 1.0, 2.0)]}
-    >>> search = DPGridSearchCV(gp, kernels, protect="all", epsilon=3.0, loss_bound=1.0)
+    >>> search = DPGridSearchCV(gp, kernels, protect="all", epsilon=3.0)
     >>> search = search.fit(X, np.sin(2 * X[:, 0]))
     >>> search.best_estimator_.predict(X[:5]).shape
     (5,)

@@ -53,10 +53,11 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         only.
     loss_bound : float, dict or None, default=None
         Largest loss of one record for losses without a bound of their own, in their units, in
-        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
-        default that does not depend on the data, with a `DefaultBoundsWarning`. (A search over
-        private estimators without `classes` does not know their number: give `"neg_brier_score"`
-        the bound 1 for two.)
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None:
+        of squared and absolute errors the most that the middle of public `y_bounds` of a private
+        regressor loses, else a default that does not depend on the data, with a
+        `DefaultBoundsWarning`. (A search over private estimators without `classes` does not know
+        their number: give `"neg_brier_score"` the bound 1 for two.)
     score_fraction : float or "auto", default="auto"
         Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
         tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with

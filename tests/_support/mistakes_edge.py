@@ -1059,4 +1059,22 @@ MISTAKES += [
         "return False\n    return True\n    # And written in its package:",
         "tests/model_selection/evaluation/test_row_wise.py -k taken_the_place",
     ),
+    (
+        "model_selection/private_training/_estimators.py",
+        "step.vocabulary is not None and not step.use_idf",
+        "step.vocabulary is not None",
+        "tests/model_selection/private_training/test_estimators.py -k learning",
+    ),
+    (
+        "model_selection/private_training/_estimators.py",
+        'lambda step: step.vocabulary is not None, "give a public vocabulary"',
+        'always, "give a public vocabulary"',
+        "tests/model_selection/private_training/test_estimators.py -k learning",
+    ),
+    (
+        "model_selection/protection/_protection.py",
+        "guarantee = guarantee.assuming(_FITTED_BEFORE)",
+        "pass",
+        "tests/model_selection/test_protect.py -k Frozen",
+    ),
 ]

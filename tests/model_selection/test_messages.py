@@ -16,8 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _support.scorings import installed, scoring_of
-from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
-from skdpbo.exceptions import DefaultBoundsWarning, LowBoundWarning
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, make_per_record_scorer
+from skdpbo.exceptions import DefaultBoundsWarning, LowBoundWarning, NoisyScoreWarning
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.privacy import PrivacyLedger
 
@@ -150,6 +150,19 @@ def test_the_html_form_states_the_guarantee(fitted):
     with config_context(display="text"):
         assert not hasattr(fitted, "_repr_html_")
         assert "text/html" not in fitted._repr_mimebundle_()
+
+
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [(15.0, r"take a scorer with bound=15\.$"), (0.1, " a smaller bound if few lose more")],
+)
+def test_a_bound_that_a_scorer_has_is_changed_there(target, advice):
+    X, y = np.zeros((40, 1)), np.full(40, target)
+    scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
+    search = DPGridSearchCV(ZERO, {}, scoring=scorer, epsilon=10.0)
+    with pytest.warns((LowBoundWarning, NoisyScoreWarning), match=advice) as warned:
+        search.fit(X, y, X_val=X[:20].copy(), y_val=y[:20])
+    assert not any("loss_bound" in str(warning.message) for warning in warned)
 
 
 @pytest.mark.parametrize(

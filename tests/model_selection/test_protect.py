@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.dummy import DummyRegressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import IsolationForest
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
@@ -19,9 +22,15 @@ from skdpbo import (
     DPGridSearchCV,
     DPRandomizedSearchCV,
     DPSparseGPRegressor,
+    make_per_record_scorer,
 )
-from skdpbo.exceptions import BudgetExceededError, NoisyScoreWarning, PublicTrainingWarning
-from skdpbo.linear_model import DPRidge
+from skdpbo.exceptions import (
+    BudgetExceededError,
+    NoisyScoreWarning,
+    PublicTrainingWarning,
+    UnboundedSensitivityError,
+)
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
@@ -87,6 +96,52 @@ def test_noise_on_public_rows_is_reported(guide):
         search = DPGridSearchCV(estimator, space, loss_bound=1.0, guide=guide)
         with pytest.warns(PublicTrainingWarning, match='protect="all" tunes private models'):
             search.fit(X, y, X_val=X[:5], y_val=y[:5])
+
+
+class TestFrozenModels:
+    """A model that was released before: its threshold is tuned on other protected rows."""
+
+    THRESHOLDS = [0.1, 0.5, 0.9]
+    EARLIER = "what a FrozenEstimator holds was fitted on public rows, or released before"
+
+    def model(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (400, 1))
+        y = (rng.uniform(size=400) < (X[:, 0] + 1) / 2).astype(int)
+        earlier = DPLogisticRegression(X_bounds=(-1, 1), classes=[0, 1], epsilon=3.0).fit(X, y)
+        return FixedThresholdClassifier(FrozenEstimator(earlier)), X, y
+
+    def search(self, model, **params):
+        # A miss costs nine times a false alarm: the best threshold is low.
+        cost = make_per_record_scorer(lambda y, p: 9.0 * (y > p) + (y < p), bound=9.0)
+        space = {"threshold": self.THRESHOLDS}
+        return DPGridSearchCV(model, space, scoring=cost, score_fraction=0, epsilon=10.0, **params)
+
+    def test_no_row_is_public(self):
+        model, X, y = self.model()
+        search = self.search(model, protect="all").fit(X, y)
+        assert "chunks" in search.privacy_.mechanism
+        assert any(text.startswith(self.EARLIER) for text in search.privacy_.assumptions)
+        assert search.best_params_ == {"threshold": 0.1}
+
+    def test_no_noise_on_public_rows_is_reported(self):
+        model, X, y = self.model()
+        search = self.search(model, guide=False)  # warnings are errors
+        search.fit(X[:20], y[:20], X_val=X[20:], y_val=y[20:])
+        assert any(text.startswith(self.EARLIER) for text in search.privacy_.assumptions)
+        assert search.best_params_ == {"threshold": 0.1}
+
+    def test_nothing_is_assumed_of_other_estimators(self):
+        _, X, y = self.model()
+        search = DPGridSearchCV(DummyClassifier(), {"strategy": ["prior"]})
+        search.fit(X[:100], y[:100], X_val=X[100:], y_val=y[100:])
+        assert "Frozen" not in str(search.privacy_)
+
+
+def test_a_model_without_a_score_is_refused_with_a_way_out():
+    search = DPGridSearchCV(IsolationForest(n_estimators=2), {"max_samples": [2]})
+    with pytest.raises(UnboundedSensitivityError, match="make_per_record_scorer"):
+        search.fit(np.zeros((9, 1)), X_val=np.ones((9, 1)))
 
 
 def test_rows_that_are_public_and_protected_are_reported():

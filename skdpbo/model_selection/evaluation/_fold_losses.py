@@ -115,7 +115,8 @@ class FoldLosses:
             return
         # Most losses are far below their bound, so that its range says little of them.
         mean = scorer.integer_losses(losses).mean()  # of one record
-        bound = "" if scorer.name == "accuracy" else "a smaller loss_bound if few lose more, "
+        kind = scorer.bound_name.rpartition(" ")[2]
+        bound = "" if scorer.name == "accuracy" else f"a smaller {kind} if few lose more, "
         expected = scorer.score_with_std(mean, 1, score_noise * scorer.units)
         if expected.std > _NOISY * (scorer.offset - expected.value):
             warn_caller(
@@ -156,7 +157,7 @@ class FoldLosses:
                 f"leaves out: public records lose more than {scorer.bound:.4g}{loss} {reason}."
             )
         warn_caller(
-            f"{text} By the public rows, take loss_bound={float(f'{enough:.2g}'):g}.",
+            f"{text} By the public rows, take {given.bound_name}={float(f'{enough:.2g}'):g}.",
             LowBoundWarning,
         )
 

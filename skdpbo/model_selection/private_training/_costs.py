@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -40,9 +39,6 @@ from skdpbo.privacy.selection._selection_total import distance_cost
 
 # How much of the budget is left unused, in turn, when a cost comes out above the request.
 UNUSED_SHARES = (0.0, *(2.0**-k for k in (50, 40, 30, 20, 10, 5, 2)))
-_FITTED_BEFORE = (
-    "what a FrozenEstimator holds was fitted on public rows, or released before at its own cost"
-)
 
 
 def gaussian_budget(mu, delta):
@@ -189,9 +185,6 @@ class StatedCosts:
         for model in self._models:
             if trial.status != "void":
                 trial = voided_by_seeds(trial, model)
-            if any(isinstance(step, FrozenEstimator) for _, step, _ in nodes(model)):
-                # It is part of the released model, and of no cost that is counted here.
-                trial = trial.assuming(_FITTED_BEFORE)
         risky = dict.fromkeys(name for model in self._models for name in risky_steps(model))
         return trial.assuming(finite_assumption(risky), status="conditional") if risky else trial
 

@@ -10,7 +10,12 @@ from inspect import signature
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
@@ -27,7 +32,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._estimator_parts import is_estimator
+from skdpbo._isolation._estimator_parts import parts_inside
 from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.evaluation._row_wise import step_name
 
@@ -51,6 +56,7 @@ def _has_given_categories(step):
 # Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
 # under the condition beside them. A frozen one was fitted before, on public rows or at its cost.
 _SHAPE_ONLY = {
+    CountVectorizer: (lambda step: step.vocabulary is not None, "give a public vocabulary"),
     FeatureHasher: (always, ""),
     FrozenEstimator: (always, ""),
     GaussianRandomProjection: (always, ""),
@@ -78,6 +84,11 @@ _SHAPE_ONLY = {
     SplineTransformer: (
         lambda step: not isinstance(step.knots, str) and step.extrapolation != "error",
         'give knots as an array, and not extrapolation="error"',
+    ),
+    TfidfTransformer: (lambda step: not step.use_idf, "set use_idf=False"),
+    TfidfVectorizer: (
+        lambda step: step.vocabulary is not None and not step.use_idf,
+        "give a public vocabulary and use_idf=False",
     ),
 }
 
@@ -153,16 +164,11 @@ def has_private_part(estimator, candidates):
     candidates : list of dict
     """
     # Values of candidates as well: a space may exchange a step, or the whole estimator of one.
-    values = [estimator, *estimator.get_params(deep=True).values()]
-    for params in candidates:
-        for value in params.values():
-            values.append(value)
-            if is_estimator(value):
-                values += value.get_params(deep=True).values()
+    values = [estimator, *(value for params in candidates for value in params.values())]
     return any(
-        is_private(value) and not getattr(value, "releases_nothing", False)
-        for value in values
-        if not isinstance(value, type)
+        is_private(part) and not getattr(part, "releases_nothing", False)
+        for part in parts_inside(values)
+        if not isinstance(part, type | FrozenEstimator)  # which is not trained
     )
 
 

@@ -9,10 +9,11 @@ from functools import partial
 
 from joblib import effective_n_jobs
 from sklearn import get_config
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import check_scoring
 
 from skdpbo._class_labels import refuse_fractions, refuse_other_kind
-from skdpbo._isolation._estimator_parts import refuse_cached_functions
+from skdpbo._isolation._estimator_parts import parts_inside, refuse_cached_functions
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._silence import warn_if_tracked
 from skdpbo._parameters import of_class, warn_caller
@@ -97,12 +98,12 @@ class Protection(NotPickled):
             Further entries of ``fit``.
         """
         own_rows = rows[2] is not None
-        if self.searcher.scoring is None:  # raises without a method `score`
-            self.public_scorer = check_scoring(self.searcher.estimator, None)
-        else:
+        if self.searcher.scoring is not None:
             refuse_other_task(self.searcher.scoring, self.searcher.estimator, rows[1])
         params = {name: by_row(entry) for name, entry in params.items()}
         guarantee = self.set_up(rows, params)
+        if self.searcher.scoring is None:  # raises without a method `score`
+            self.public_scorer = check_scoring(self.searcher.estimator, None)
         # Of public classes: what the charge is called in the ledger.
         model = type(final_step(self.searcher.estimator)).__name__
         payment = guarantee, f"{type(self.searcher).__name__} of {model}", self.searcher
@@ -170,6 +171,9 @@ class Protection(NotPickled):
         names = unverified_steps(*steps, objects=objects)
         if names:
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
+        if any(isinstance(part, FrozenEstimator) for part in parts_inside([*steps])):
+            # It may be part of what is released, and of no cost that is counted here.
+            guarantee = guarantee.assuming(_FITTED_BEFORE)
         guarantee = of_class(self.searcher, guarantee)
         guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
         scorer = self.searcher.scoring
@@ -220,6 +224,9 @@ class Protection(NotPickled):
 
 
 _DISJOINT = "no record is both in X and in X_val"
+_FITTED_BEFORE = (
+    "what a FrozenEstimator holds was fitted on public rows, or released before at its own cost"
+)
 
 
 class AllRecordsProtection(Protection):

@@ -43,32 +43,29 @@ DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
 
 
 _DEFAULT_ERROR_BOUND = 1.0
-# Powers of the length of an interval of targets that are the largest losses inside it.
+# Powers of a distance that are the loss of a target that far from its prediction.
 _POWERS = {"neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}
 
 
-def _warn_of_error_bound(error, name, estimator):
-    """Warn that errors are clipped at the default, with the name of the requested score."""
-    kind = error.removeprefix("neg_mean_").replace("_", " ")
-    proposal = ""
-    # Of the last step of a pipeline; the square of the length is a bound, too.
+def _default_error_bound(error, name, estimator):
+    """Return the most that the middle of public `y_bounds` loses, or 1.0 with a warning.
+
+    `name`: of the requested score.
+    """
     bounds = getattr(final_step(estimator), "y_bounds", None)
     is_pair = isinstance(bounds, tuple | list) and len(bounds) == 2
     is_pair = is_pair and all(isinstance(bound, Real) for bound in bounds)
     length = bounds[1] - bounds[0] if is_pair else math.nan
-    if 1e-50 < length < 1e50 and error in _POWERS:
-        length = float(length)
-        largest, of_middle = (x ** _POWERS[error] for x in (length, length / 2))
-        proposal = (
-            f", or loss_bound={largest:.10g} by y_bounds; {of_middle:.10g}, the most that their "
-            "middle loses, makes less noise"
-        )
+    if 1e-49 < length < 1e50 and error in _POWERS:
+        return (float(length) / 2) ** _POWERS[error]
+    kind = error.removeprefix("neg_mean_").replace("_", " ")
     warn_caller(
         f"loss_bound is not given: each loss ({kind}) of {name!r} is clipped at "
         f"{_DEFAULT_ERROR_BOUND}, whatever the scale of y. Give the largest loss that should "
-        f"count{proposal}.",
+        "count.",
         DefaultBoundsWarning,
     )
+    return _DEFAULT_ERROR_BOUND
 
 
 _MEANS = ("accuracy", "neg_log_loss", "neg_brier_score", *_losses.ERRORS)
@@ -83,9 +80,9 @@ def _mean_scorer(score, estimator, loss_bound, n_classes, name):
     response_method = "predict_proba"
     if name in _losses.ERRORS:
         response_method, loss = "predict", _losses.Elementwise(name)
-        bound = _DEFAULT_ERROR_BOUND if loss_bound is None else loss_bound
-        if loss_bound is None:
-            _warn_of_error_bound(name, score, estimator)
+        bound = loss_bound
+        if bound is None:
+            bound = _default_error_bound(name, score, estimator)
     elif name == "neg_log_loss":
         loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
     else:
@@ -108,8 +105,9 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
     estimator : estimator
         Decides what None means; it is not fitted.
     loss_bound : float or dict, default=None
-        Bound g* at which losses are clipped, or one for each name of a metric. Errors of
-        regressors default to 1.0 with a `DefaultBoundsWarning`; log losses to ``-log(1e-3)``.
+        Bound g* at which losses are clipped, or one for each name of a metric. Squared and absolute
+        errors default to the most that the middle of `y_bounds` of a private regressor loses,
+        others to 1.0 with a `DefaultBoundsWarning`; log losses to ``-log(1e-3)``.
     n_classes : int, default=None
         Number of classes, where it is public. With 2, Brier losses are bounded by 1 rather
         than by 2, which halves the noise.
@@ -147,6 +145,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         raise ValueError(
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )
+    scorer.bound_name = "loss_bound"
     if scoring is None:  # errors of routing name the object whose request the user can set
         scorer._request_owner = type(final_step(estimator)).__name__
     return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))

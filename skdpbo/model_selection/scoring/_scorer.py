@@ -99,8 +99,7 @@ class PerRecordScorer:
         float
             ``offset`` minus the mean loss, in [offset - bound, offset].
         """
-        prediction = self._predict(estimator, X, y)
-        losses = self._loss(estimator, y, prediction)
+        losses = self._loss(estimator, y, self._predict(estimator, X, y))
         # An error here, as rows are public; on protected ones it costs the record the worst loss.
         if np.isnan(losses).any():
             raise ValueError("a target or a prediction is missing, not finite or malformed")
@@ -164,6 +163,7 @@ class PerRecordScorer:
     # The interface towards evaluators and mechanisms; `MetricScorer` overrides it.
     is_mean = True  # of losses, so that noise on a total is noise on the score
     nearest_mean = "make_per_record_scorer"  # for searches that need a mean
+    bound_name = "a scorer with bound"  # sets the bound; of scikit-learn's names `loss_bound`
 
     def record_outcomes(self, estimator, X, y):
         """Return the integer loss of each *protected* row; see `record_losses`."""

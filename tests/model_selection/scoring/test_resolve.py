@@ -526,24 +526,19 @@ def test_none_means_the_default_of_the_kind_of_estimator():
 
 
 @pytest.mark.parametrize(
-    ("scoring", "y_bounds", "proposal", "of_middle"),
+    ("scoring", "y_bounds", "bound"),
     [
-        (None, (0, 400), "160000", "40000"),
-        ("neg_mean_squared_error", [-0.5, 1.0], "2.25", "0.5625"),
-        ("neg_root_mean_squared_error", (np.int64(0), np.float64(400.0)), "160000", "40000"),
-        ("neg_mean_absolute_error", (0, 400), "400", "200"),
+        (None, (0, 400), 40000.0),
+        ("neg_mean_squared_error", [-0.5, 1.0], 0.5625),
+        ("neg_root_mean_squared_error", (np.int64(0), np.float64(400.0)), 40000.0),
+        ("neg_mean_absolute_error", (0, 400), 200.0),
     ],
 )
 @pytest.mark.parametrize("of", [lambda model: model, lambda model: make_pipeline(PCA(), model)])
-def test_public_bounds_of_the_targets_propose_a_bound_of_the_loss(
-    scoring, y_bounds, proposal, of_middle, of
-):
-    with pytest.warns(DefaultBoundsWarning) as warned:
-        resolve_trial_scorer(scoring, of(DPRidge(y_bounds=y_bounds)))
-    (text,) = [str(warning.message) for warning in warned]
-    assert f"count, or loss_bound={proposal} by y_bounds; {of_middle}, the most" in text
-    bound = float(proposal)
-    assert resolve_trial_scorer(scoring, of(DPRidge(y_bounds=y_bounds)), bound).bound == bound
+def test_public_bounds_of_the_targets_bound_the_loss(scoring, y_bounds, bound, of):
+    model = of(DPRidge(y_bounds=y_bounds))
+    assert resolve_trial_scorer(scoring, model).bound == bound  # warnings are errors
+    assert resolve_trial_scorer(scoring, model, 7.0).bound == 7.0
 
 
 @pytest.mark.parametrize(
@@ -557,7 +552,7 @@ def test_public_bounds_of_the_targets_propose_a_bound_of_the_loss(
         *((None, bounds) for bounds in ((0, math.nan), (0, math.inf), (0, 1, 2), (10**400, 0))),
     ],
 )
-def test_no_bound_of_the_loss_is_proposed_without_one_interval_of_targets(scoring, y_bounds):
+def test_the_default_bound_is_used_without_one_interval_of_targets(scoring, y_bounds):
     with pytest.warns(DefaultBoundsWarning, match="largest loss that should count\\.$"):
         resolve_trial_scorer(scoring, DPRidge(y_bounds=y_bounds))
 
