@@ -83,7 +83,9 @@ def _mean_scorer(score, estimator, loss_bound, n_classes, name):
     response_method = "predict_proba"
     if name in _losses.ERRORS:
         response_method, loss = "predict", _losses.Elementwise(name)
-        bound = _default_error_bound(name, score, estimator) if loss_bound is None else loss_bound
+        bound = loss_bound
+        if bound is None:
+            bound = _default_error_bound(name, score, estimator)
     elif name == "neg_log_loss":
         loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
     else:
