@@ -203,6 +203,7 @@ def _hooks():
 
     And loggers: one that no manager knows keeps its level, and code may enable all of them.
     """
+    yield logging.Logger, "handle", _drop  # filters of the logger hear the line there
     yield logging.Logger, "callHandlers", _drop
     yield threading, "excepthook", _drop
     yield sys, "unraisablehook", _drop

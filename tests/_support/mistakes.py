@@ -265,6 +265,7 @@ FLOOR = [
     (SILENCE, '"stdout", "stderr", ', '"stdout", ', EFFECTS),
     (SILENCE, ', "__stdout__", "__stderr__"', "", EFFECTS),
     (SILENCE, 'yield logging.Logger, "callHandlers", _drop', "pass", EFFECTS),
+    (SILENCE, 'yield logging.Logger, "handle", _drop', "pass", EFFECTS),
     (SILENCE, 'yield tracking, "_AUTOLOGGING_GLOBALLY_DISABLED", True', "pass", EFFECTS),
     (
         SILENCE,

@@ -191,7 +191,14 @@ class TestOutput:
         assert reported.count("predicting 4") >= 2
 
 
-OWN_LOGGER = logging.Logger("of no manager")
+class DirectLogger(logging.Logger):
+    """Has a method of its own for its records."""
+
+    def handle(self, record):
+        self.callHandlers(record)
+
+
+OWN_LOGGER = DirectLogger("of no manager")
 
 
 class Louder(Drawing):
@@ -282,26 +289,36 @@ class TestRootLogger:
         assert level == logging.DEBUG
 
 
-class TestFiltersOfLoggers:
-    """They hear a line before any handler does."""
+class TestBeforeHandlers:
+    """A line is heard by the factory of records, then by filters of its logger."""
 
-    def heard(self, monkeypatch):
-        lines = []
+    def heard(self, monkeypatch, model):
+        made, filtered = [], []
+
+        def make(*args, **kwargs):
+            made.append(args)
+            return logging.LogRecord(*args, **kwargs)
 
         def hear(record):
-            lines.append(record.getMessage())
+            filtered.append(record.getMessage())
             return True
 
+        monkeypatch.setattr(logging, "_logRecordFactory", make)
         monkeypatch.setattr(LOGGER, "filters", [hear])
-        fitted("grid", BAD, Drawing(loud=True), refit=False)
-        return lines
+        fitted("grid", BAD, model, refit=False)
+        return made, filtered
 
     def test_nothing_is_heard(self, monkeypatch):
-        assert self.heard(monkeypatch) == []
+        assert self.heard(monkeypatch, Drawing(loud=True)) == ([], [])
+
+    def test_no_filter_hears_code_that_enables_logging(self, monkeypatch):
+        assert self.heard(monkeypatch, Louder(loud=True))[1] == []
 
     def test_lines_are_found(self, monkeypatch):
-        monkeypatch.setattr(logging, "disable", lambda level: None)  # planted bug
-        assert self.heard(monkeypatch).count("predicting 4") >= 2
+        plant(monkeypatch, "models' output comes through")
+        made, filtered = self.heard(monkeypatch, Drawing(loud=True))
+        assert len(made) >= 2
+        assert filtered.count("predicting 4") >= 2
 
 
 class Broken:
@@ -656,7 +673,8 @@ class TestInterruptedPuttingBack:
 
     CHANGED = (
         *((sys, name) for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
-        *((sys, "unraisablehook"), (threading, "excepthook"), (logging.Logger, "callHandlers")),
+        *((sys, "unraisablehook"), (threading, "excepthook"), (logging.Logger, "handle")),
+        (logging.Logger, "callHandlers"),
         *((logging.root, "handlers"), (logging.root, "level")),
     )
     CACHED = tuple((MemorizedFunc, name) for name in original("silence: _CACHED_CALLS"))
