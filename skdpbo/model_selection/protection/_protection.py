@@ -98,12 +98,12 @@ class Protection(NotPickled):
             Further entries of ``fit``.
         """
         own_rows = rows[2] is not None
-        if self.searcher.scoring is not None:
+        if self.searcher.scoring is None:  # raises without a method `score`
+            self.public_scorer = check_scoring(self.searcher.estimator, None)
+        else:
             refuse_other_task(self.searcher.scoring, self.searcher.estimator, rows[1])
         params = {name: by_row(entry) for name, entry in params.items()}
         guarantee = self.set_up(rows, params)
-        if self.searcher.scoring is None:  # raises without a method `score`
-            self.public_scorer = check_scoring(self.searcher.estimator, None)
         # Of public classes: what the charge is called in the ledger.
         model = type(final_step(self.searcher.estimator)).__name__
         payment = guarantee, f"{type(self.searcher).__name__} of {model}", self.searcher
