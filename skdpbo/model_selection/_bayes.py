@@ -88,8 +88,9 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         only.
     loss_bound : float, dict or None, default=None
         Largest loss of one record for losses without a bound of their own, in their units, in
-        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
-        default that does not depend on the data, with a `DefaultBoundsWarning`.
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: by
+        public `y_bounds` of a private regressor, as in `DPGridSearchCV`, else a default that does
+        not depend on the data, with a `DefaultBoundsWarning`.
     score_fraction : float or "auto", default="auto"
         Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
         tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with

@@ -28,7 +28,7 @@ class Budget(NamedTuple):
     epsilon : float
         Privacy loss bound, at least 0.
     delta : float
-        In [0, 1).
+        Delta of the budget, in [0, 1).
     """
 
     epsilon: float
