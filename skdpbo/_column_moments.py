@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from skdpbo._record_groups import count_step, shared_counts
+from skdpbo._record_groups import count_by_groups, histogram_step
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 
 _N_EDGES = 16  # radii sqrt(d) 2^(-k/2)
@@ -35,7 +35,7 @@ def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
     Parameters
     ----------
     counts : ndarray of int
-        In steps of `count_step`. Protected.
+        In steps of `histogram_step`. Protected.
     mu : float
         Gaussian budget.
     sensitivity : float
@@ -53,7 +53,7 @@ def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
     sigma : float
         Standard deviation of the noise of each.
     """
-    step = count_step(sizes)
+    step = histogram_step(sizes)
     mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, **n_draws)
     noisy = np.asarray(mechanism.release(counts.ravel(), source), dtype=np.float64) * step
     return noisy.reshape(counts.shape), mechanism.sigma
@@ -71,7 +71,7 @@ def norm_counts(rows, edges, sizes=None):
         norms = np.sqrt(np.einsum("ij,ij->i", block, block))
         # Longer rows are in the last bin: every record is in one, whatever its values.
         bins = np.minimum(np.searchsorted(edges, norms), len(edges) - 1)
-        counts += shared_counts(bins, len(edges), sizes, part)
+        counts += count_by_groups(bins, len(edges), sizes, part)
     return counts
 
 

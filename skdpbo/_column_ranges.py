@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpbo._column_moments import release_counts
 from skdpbo._parameters import DEFAULT_BOUNDS, warn_caller
-from skdpbo._record_groups import n_units, record_sizes, shared_counts
+from skdpbo._record_groups import count_by_groups, group_sizes, n_units
 from skdpbo._row_blocks import row_blocks
 from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.mechanisms import split_budget
@@ -46,7 +46,7 @@ def column_counts(blocks, edges, sizes=None):
             values = block[:, column]
             # The outer bins are open: every value is in one bin, or in that of missing ones.
             bins = np.searchsorted(inner, values, side="right") + np.isnan(values)
-            counts[column] += shared_counts(bins, n_bins + 1, sizes, part)[:-1]
+            counts[column] += count_by_groups(bins, n_bins + 1, sizes, part)[:-1]
     return counts
 
 
@@ -123,7 +123,7 @@ def released_ranges(table, mu, source, name="X", *, missing=False):
 
 def _released_counts(table, source, name, check, columns, edges, mu):
     """Protected: release the counts of some columns; return them and the deviation of the noise."""
-    sizes = record_sizes(table)
+    sizes = group_sizes(table)
     blocks = (block[:, columns] for block in row_blocks(table, check, name))
     counts = column_counts(blocks, edges, sizes)
     sensitivity = counts_sensitivity(len(columns))

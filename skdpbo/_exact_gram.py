@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._lazy_rows import computed
-from skdpbo._record_groups import PlacedRows, record_sizes, shared_roots
+from skdpbo._record_groups import PlacedRows, divide_by_root_of_group_size, group_sizes
 from skdpbo._schema import in_doubles, is_dask, refuse_not_finite
 
 _MANTISSA = 53  # integers up to 2^53 are floats
@@ -149,7 +149,7 @@ def exact_chunk(radius):
 
 def products(Q, sizes, part):
     """Protected: return the sum of the outer products of a chunk's rows; a group's share one."""
-    Q = shared_roots(Q, sizes, part)
+    Q = divide_by_root_of_group_size(Q, sizes, part)
     return (Q.T @ Q).astype(np.int64)  # exact for at most ``exact_chunk(radius)`` rows
 
 
@@ -213,7 +213,7 @@ def _strided_sums(rows, X, Y, chunk, first, stride, sums):
     """Protected: sum over the chunks first, first + stride, ..., with one set of buffers."""
     total: Any = 0
     workspace = rows.workspace(min(chunk, len(X)))
-    sizes = record_sizes(X)
+    sizes = group_sizes(X)
     for start in range(first * chunk, len(X), stride * chunk):
         X_chunk = in_doubles(np.asarray(X[start : start + chunk]))
         Y_chunk = in_doubles(np.asarray(Y[start : start + chunk]))

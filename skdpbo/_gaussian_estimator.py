@@ -8,7 +8,7 @@ from skdpbo._parameters import (
     OWN_GROUP,
     OWN_RECORD,
     bounds_or_default,
-    of_class,
+    conditional_if_subclassed,
     warn_caller,
 )
 from skdpbo._private_estimator import PrivateEstimator
@@ -117,7 +117,7 @@ class GaussianEstimator(PrivateEstimator):
         stated = self._of_records("group" if check_flag(groups, "groups") else "record")
         if groups:
             stated = about_groups(stated, protects="groups of training records")
-        return of_class(self, stated)
+        return conditional_if_subclassed(self, stated)
 
     def _guarantee_of_fit(self, groups):
         # A sub-class of a user's need not know groups.

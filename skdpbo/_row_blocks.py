@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpbo._record_groups import PlacedRows, n_units, record_sizes
+from skdpbo._record_groups import PlacedRows, group_sizes, n_units
 from skdpbo._schema import in_doubles, refuse_not_finite
 
 _CELLS = 2**15  # of one block: a few copies of it fit in a processor's cache
@@ -36,7 +36,7 @@ class BoxedRows:
     def __init__(self, X, low, high, *, keep_zero=True):
         self._X = X
         self.shape = (n_units(X), X.shape[1])
-        self.sizes = record_sizes(X)
+        self.sizes = group_sizes(X)
         self._low, self._high = low, high
         at_zero = ((low == 0) | (high == 0)) & keep_zero
         # Halved first: the sum of both ends may overflow.

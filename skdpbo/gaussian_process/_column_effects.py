@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdpbo._exact_gram import RowMap
-from skdpbo._record_groups import shared
+from skdpbo._record_groups import divide_by_group_size
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
 
@@ -103,7 +103,7 @@ class ColumnEffects(RowMap):
     def sums(self, Q, sizes, part):
         """Protected: return the sums in the bins, int64 (q, p + 1, bins); the last: of them all."""
         p = len(self.box[0])
-        bins, values = Q[:, :p].astype(np.intp), shared(Q[:, p:], sizes, part)
+        bins, values = Q[:, :p].astype(np.intp), divide_by_group_size(Q[:, p:], sizes, part)
         sums = np.zeros((values.shape[1], p + 1, N_BINS), dtype=np.int64)
         for target, weights in enumerate(values.T):
             # Exact: sums of integers below 2^53.

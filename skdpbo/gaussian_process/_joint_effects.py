@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr
 
-from skdpbo._record_groups import shared
+from skdpbo._record_groups import divide_by_group_size
 from skdpbo.gaussian_process._column_effects import (
     N_BINS,
     STEPS,
@@ -87,7 +87,7 @@ class JointEffects(ColumnEffects):
         p = len(self.box[0])
         bins = Q[:, :p].astype(np.intp).T
         ones = np.full((len(Q), int(self._with_halves)), float(STEPS))
-        values = shared(np.hstack([Q[:, p:], ones]), sizes, part)
+        values = divide_by_group_size(np.hstack([Q[:, p:], ones]), sizes, part)
         sums = np.empty((values.shape[1], len(self._tables), _N_CELLS), dtype=np.int64)
         for table, A in enumerate(self._tables):
             n = _BINS[len(A)]

@@ -12,7 +12,7 @@ import numpy as np
 from skdpbo._column_moments import norm_edges, quantile_edge
 from skdpbo._exact_gram import RowMap, rows_on_lattice
 from skdpbo._gram_release import GramMethod, WhitenedRelease
-from skdpbo._record_groups import shared
+from skdpbo._record_groups import divide_by_group_size
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
 
@@ -185,7 +185,7 @@ class RecordReach(RowMap):
 
     def sums(self, Q, sizes, part):
         """Protected: return the counts, int64, in steps."""
-        return shared(Q, sizes, part).astype(np.int64).sum(axis=0)
+        return divide_by_group_size(Q, sizes, part).astype(np.int64).sum(axis=0)
 
     def release(self, sums, source):
         """Protected: return the counts with noise, shape (1 + q, bins)."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdpbo._column_moments import histogram_sensitivity, release_counts
-from skdpbo._record_groups import shared_counts
+from skdpbo._record_groups import count_by_groups
 
 _HIDDEN = 3.0  # standard deviations of a noisy count
 
@@ -12,7 +12,7 @@ def class_counts(codes, n_classes, sizes=None):
     """Protected: count the records of each class; one of another label (code -1) counts nowhere."""
     # A bin of its own, dropped: an error would reveal that there is another label.
     bins = np.where(codes < 0, n_classes, codes)
-    return shared_counts(bins, n_classes + 1, sizes, slice(None))[:-1]
+    return count_by_groups(bins, n_classes + 1, sizes, slice(None))[:-1]
 
 
 def release_balance(codes, n_classes, mu, source, sizes=None):

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import expit, softmax
 
-from skdpbo._record_groups import shared
+from skdpbo._record_groups import divide_by_group_size
 from skdpbo.mechanisms import GaussianMechanism
 
 _ROW_BITS = 16  # steps of a row of norm 1
@@ -143,7 +143,7 @@ class GradientRelease:
             # docs/theory/private_classifiers.md, The gradient sum: z c' of norm at most B, in
             # integers.
             units = residuals_on_lattice(residuals, norms, self._bounds[codes], self._bits)
-            units = shared(units, self._sizes, rows)
+            units = divide_by_group_size(units, self._sizes, rows)
             # Exact: at most 2^13 rows of 2^37. The last row is that of the constant column.
             total[:-1] += (grid.T @ units).astype(np.int64)
             total[-1] += (self._constant * units.sum(axis=0)).astype(np.int64)

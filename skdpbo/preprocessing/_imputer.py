@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpbo._column_moments import release_counts
 from skdpbo._column_ranges import counts_sensitivity
-from skdpbo._record_groups import shared_counts
+from skdpbo._record_groups import count_by_groups
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.mechanisms import ClippedMean
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
@@ -223,7 +223,7 @@ def dyadic_counts(blocks, n_features, sizes=None):
         bins = np.where(missing, n_bins, np.floor((block + 1) * (n_bins / 2)))
         bins = np.where(missing, bins, np.clip(bins, 0, n_bins - 1)).astype(np.int64)
         for column in range(n_features):
-            counts[column] += shared_counts(bins[:, column], n_bins + 1, sizes, part)
+            counts[column] += count_by_groups(bins[:, column], n_bins + 1, sizes, part)
     finest = counts[:, :-1]  # how many are missing would be a release of its own
     parts = [finest.reshape(n_features, 2**k, -1).sum(axis=2) for k in range(1, LEVELS + 1)]
     return np.hstack(parts)

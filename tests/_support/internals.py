@@ -25,7 +25,8 @@ HOMES = {
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
     "_record_groups": (
-        "PlacedRows count_step group_codes place_batches placed random_batches shared shared_roots"
+        "PlacedRows divide_by_group_size divide_by_root_of_group_size group_codes histogram_step "
+        "place_batches placed random_batches"
     ),
     "_reentrant_lock": "ReentrantLock",
     "_row_blocks": "BoxedRows",

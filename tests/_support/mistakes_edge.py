@@ -628,8 +628,8 @@ MISTAKES += [
     ("_schema.py", 'str(arrow))[0], "others"', 'str(arrow))[0], "objects"', f"{_SCHEMA} -k arrow"),
     ("_schema.py", "any(t is None for t", "any(False for t", f"{_SCHEMA} -k tables"),
     ("_schema.py", "kind is list or kind is tuple", "kind in (list, tuple)", _SPEAKING),
-    ("_schema.py", "any(base is single for", "any(base == single for", _SPEAKING),
-    ("_schema.py", "return at_hand and all", "return all", f"{_SCHEMA} -k file"),
+    ("_schema.py", "any(base is known for", "any(base == known for", _SPEAKING),
+    ("_schema.py", "return is_known_type and all", "return all", f"{_SCHEMA} -k file"),
     (
         "_private_estimator.py",
         "return in_isolation(function, values, *args)",

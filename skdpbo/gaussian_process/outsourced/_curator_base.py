@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skdpbo._parameters import check_bounds, of_class, warn_caller, warn_of_ends
+from skdpbo._parameters import check_bounds, conditional_if_subclassed, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo._schema import check_same_length, in_doubles, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, NoisyRowsWarning, VoidGuaranteeWarning
@@ -94,7 +94,10 @@ class RowReleaser(PrivateEstimator):
                 self.mechanism, self.epsilon, self.delta, self.displacement, diameter
             )
         stated = (part and part.voided_if_seeded(self.random_state) for part in pair)
-        return tuple(part and of_class(self, part).assuming(*self._assumed) for part in stated)
+        return tuple(
+            part and conditional_if_subclassed(self, part).assuming(*self._assumed)
+            for part in stated
+        )
 
     def _domain(self, n_features):
         """Return the public domain of the rows of X; None where it needs `n_features`."""

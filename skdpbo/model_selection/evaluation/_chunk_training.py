@@ -15,7 +15,7 @@ from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import apart, run_isolated, seeded_generators
+from skdpbo._isolation._isolated_calls import in_own_context, run_isolated, seeded_generators
 from skdpbo._isolation._parallel import Progress
 from skdpbo.model_selection._sklearn import take_rows, with_params
 from skdpbo.model_selection.evaluation._chunks import (
@@ -195,7 +195,7 @@ def _losses_of_batch(loss_of_model, worst_losses, batch, estimator, candidates, 
     """Protected: loss of each (candidate, chunk); the worst if anything fails."""
     losses = []
     for k, j in batch:
-        loss, error = attempt(apart, loss_of_model, estimator, candidates[k], j, *of_rows)
+        loss, error = attempt(in_own_context, loss_of_model, estimator, candidates[k], j, *of_rows)
         losses.append(loss if error is None else worst_losses[j])
     return losses
 

@@ -16,7 +16,7 @@ from skdpbo._class_labels import refuse_fractions, refuse_other_kind
 from skdpbo._isolation._estimator_parts import parts_inside, refuse_cached_functions
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._silence import warn_if_tracked
-from skdpbo._parameters import of_class, warn_caller
+from skdpbo._parameters import conditional_if_subclassed, warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import declared_types
 from skdpbo.model_selection._sklearn import (
@@ -174,7 +174,7 @@ class Protection(NotPickled):
         if any(isinstance(part, FrozenEstimator) for part in parts_inside([*steps])):
             # It may be part of what is released, and of no cost that is counted here.
             guarantee = guarantee.assuming(_FITTED_BEFORE)
-        guarantee = of_class(self.searcher, guarantee)
+        guarantee = conditional_if_subclassed(self.searcher, guarantee)
         guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
         scorer = self.searcher.scoring
         scorer = scorer.get(self.searcher.refit) if isinstance(scorer, dict) else scorer

@@ -111,7 +111,7 @@ def test_a_sensitivity_of_the_sets_alone_is_caught(monkeypatch):
 
 @pytest.mark.slow
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
-    put(monkeypatch, "joint effects: shared", lambda units, sizes, part: units)
+    put(monkeypatch, "joint effects: divide_by_group_size", lambda units, sizes, part: units)
     assert change_of_effects(monkeypatch, groups=np.arange(60) // 3) > 1.01
 
 
