@@ -47,8 +47,8 @@ def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False,
     # while a worker resets them are recorded, that is, not shown, and dropped.
     with nothing_leaves(), covered_by_fit(), warnings.catch_warnings(record=True):
         warnings.simplefilter("ignore")
-        how = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "progress": progress}
-        return run_tasks(_isolated_task, tasks, **how)
+        options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "progress": progress}
+        return run_tasks(_isolated_task, tasks, **options)
 
 
 def in_isolation(function, *args):

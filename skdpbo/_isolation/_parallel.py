@@ -42,8 +42,8 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
         backend = object.__new__(type(active))  # not copy.copy, by which Dask's loses its client
         vars(backend).update({key: part for key, part in vars(active).items() if key != "_pool"})
         # max_nbytes=None: joblib would otherwise write large protected arrays to files.
-        how = {"backend": backend, "pre_dispatch": pre_dispatch, "max_nbytes": None}
-        parallel = Parallel(n_jobs=n_jobs, **how)
+        options = {"backend": backend, "pre_dispatch": pre_dispatch, "max_nbytes": None}
+        parallel = Parallel(n_jobs=n_jobs, **options)
         if progress is not None:  # joblib calls this in its own process when tasks are done
             parallel.print_progress = lambda p=parallel: progress.at(p.n_completed_tasks)
         # The error is dropped, as joblib quotes the tasks in it.

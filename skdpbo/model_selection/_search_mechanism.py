@@ -60,9 +60,9 @@ class SearchProblem:
         """Largest total loss."""
         return self.n_losses * self.scorer.units
 
-    def totals(self, indices, **how):
+    def totals(self, indices, **options):
         """Total losses of candidates. Protected: pass only to a mechanism."""
-        return self.evaluator.totals([self.candidates[k] for k in indices], **how)
+        return self.evaluator.totals([self.candidates[k] for k in indices], **options)
 
     def score(self, total):
         """Return the score of a total loss."""
@@ -222,13 +222,13 @@ class ListChoice(SearchMechanism):
 
     def choose(self, public=None):
         """Release the winner and its score; without public scores `public` is None."""
-        problem, how = self._problem, {}
+        problem, options = self._problem, {}
         if public is not None:
             # Public numbers that set the costs of a ratio, before any protected loss is seen.
-            how["public_score"] = best_public_score(public[f"mean_test_{problem.metric}"])
-            how["public_counts"] = problem.public_counts
+            options["public_score"] = best_public_score(public[f"mean_test_{problem.metric}"])
+            options["public_counts"] = problem.public_counts
         index, score = problem.evaluator.release(
-            self._choice, problem.candidates, source=problem.source, **how
+            self._choice, problem.candidates, source=problem.source, **options
         )
         return Chosen(problem.candidates, index, score)
 

@@ -138,10 +138,10 @@ class SearchTraceDisplay:
             scores = np.asarray(self.public_scores, dtype=float)
             if self.public_spread is not None:
                 low, high = scores - self.public_spread, scores + self.public_spread
-                how = {"color": PUBLIC, "alpha": 0.15, "linewidth": 0}
-                self.public_.append(self.ax_.fill_between(order, low, high, **how))
-            how = {"color": PUBLIC, "markersize": 4, "label": "public rows, cross-validated"}
-            self.public_ += self.ax_.plot(order, scores, "o-", **how)
+                options = {"color": PUBLIC, "alpha": 0.15, "linewidth": 0}
+                self.public_.append(self.ax_.fill_between(order, low, high, **options))
+            options = {"color": PUBLIC, "markersize": 4, "label": "public rows, cross-validated"}
+            self.public_ += self.ax_.plot(order, scores, "o-", **options)
         self._plot_released()
         self.ax_.set(
             xlabel="candidate, in the order tried",

@@ -306,7 +306,7 @@ class DPOneHotEncoder(PrivateTransformer):
             warn_caller(
                 f"No category of {', '.join(empty)} is released: none has many more records than "
                 "the noise, and only a constant indicator is left. A column of many numbers, such "
-                "as amounts, is better scaled, as by DPStandardScaler, or rounded before. Otherwise "
+                "as amounts, is better scaled, by DPStandardScaler, or rounded before. Otherwise "
                 "encode more records or fewer columns, take a larger epsilon, or give categories, "
                 "where they are public.",
                 HiddenColumnsWarning,

@@ -65,9 +65,9 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         n_records = n_units(table[0] if isinstance(table, list) else table)
         return self._close(n_records, guarantee, *(further or ()))
 
-    def _rows(self, X, **how):
+    def _rows(self, X, **options):
         """Return rows of floats, without messages that could quote a record of a pipeline's fit."""
-        check = partial(check_array, dtype=_FLOATS, input_name="X", estimator=self, **how)
+        check = partial(check_array, dtype=_FLOATS, input_name="X", estimator=self, **options)
         with np.errstate(all="ignore"):
             rows = read(check, lazy(X))
         check_columns(self, X, rows, reset=False)

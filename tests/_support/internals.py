@@ -81,7 +81,7 @@ HOMES = {
     "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
     "gaussian_process.sparse._private_process": "private_prior_mean",
     "gaussian_process.sparse._release_methods": "KernelMethod WhitenedMethod",
-    "gaussian_process.sparse._share_design": "designed_shares shown_parts",
+    "gaussian_process.sparse._share_design": "designed_shares recoverable_parts",
     "linear_model._class_balance": "class_counts release_balance",
     "linear_model._gradient_sum": (
         "GradientRelease gradient_sensitivity residuals_on_lattice rows_on_grid"

@@ -106,8 +106,8 @@ _EDGE = [
     ),
     (
         "rows/_protected.py",
-        "_settled(self.X_val, self.y_val, **how)",
-        "(as_objects(self.X_val, how['width']), self.y_val)",
+        "_settled(self.X_val, self.y_val, **options)",
+        "(as_objects(self.X_val, options['width']), self.y_val)",
         f"{_SEARCH}/rows/test_settled_types.py -k validation_part",
     ),
     (
@@ -400,8 +400,8 @@ _EDGE = [
     ),
     (
         "rows/_overlap.py",
-        "!= n_cut or n_cut == n_protected)",
-        "!= n_cut)",
+        "!= n_split or n_split == n_protected)",
+        "!= n_split)",
         f"{_SEARCH}/rows/test_overlap.py",
     ),
     (

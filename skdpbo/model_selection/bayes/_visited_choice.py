@@ -148,8 +148,8 @@ class HiddenLipschitz(LipschitzChoice):
         totals = problem.totals(range(len(problem.candidates)))
         follow = {name: self._design[name] for name in ("n_iter", "acquisition", "sqrt_beta")}
         X = problem.space.encode(problem.candidates)
-        how = {"source": problem.source, **follow}
-        smallest = partial(self._mechanism.smallest_visited, X, totals, problem.largest, **how)
+        options = {"source": problem.source, **follow}
+        smallest = partial(self._mechanism.smallest_visited, X, totals, problem.largest, **options)
         best, score = self._released(totals, [0] * len(totals), smallest)
         return Chosen(problem.candidates, best, score)
 
@@ -180,13 +180,13 @@ class HiddenTrajectory(SearchMechanism):
         """Release the winner among all candidates."""
         problem = self._problem
         X = problem.space.encode(problem.candidates)
-        how = {"n_iter": self._n_iter, **self._budget}
+        options = {"n_iter": self._n_iter, **self._budget}
         # Public: what they refuse is refused before the charge.
         self._mechanism._posterior(X)
-        std = self._mechanism.score_std(X, **how) if self._budget["score_fraction"] else 0.0
+        std = self._mechanism.score_std(X, **options) if self._budget["score_fraction"] else 0.0
         # Charged here: the search takes an error of a candidate for its worst score.
         _ = problem.evaluator.records
-        best, gain = self._mechanism.search(X, self._gain, source=problem.source, **how)
+        best, gain = self._mechanism.search(X, self._gain, source=problem.source, **options)
         score = None
         if gain is not None:
             # Noise may take a gain out of [0, 1]; clipping is post-processing.

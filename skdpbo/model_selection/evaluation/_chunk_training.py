@@ -118,13 +118,13 @@ class ChunkTraining(NotPickled):
             compared=compared,
         )
 
-    def totals(self, candidates, **how):
+    def totals(self, candidates, **options):
         """Total the losses of each candidate. Protected: pass only to a mechanism.
 
         Parameters
         ----------
         candidates : list of dict
-        **how
+        **options
             Not used: no error is public.
 
         Returns
@@ -186,8 +186,8 @@ def trained_on(units, estimator, params, j, rows, fit_params):
     model = with_params(estimator, params)
     # The seed is of the chunk, not of the candidate: candidates are compared under equal draws.
     # In the types of the chunk: a text of another one has made objects of all labels.
-    how = {"seed": SEED + j, "labels": is_classifier(model)}
-    model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, **how)
+    options = {"seed": SEED + j, "labels": is_classifier(model)}
+    model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, **options)
     return model
 
 

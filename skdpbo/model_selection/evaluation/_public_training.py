@@ -134,8 +134,8 @@ class PublicTraining(NotPickled):
             if self.n_losses is not None:
                 return scorer.release_score(sums[k], epsilon, self.n_losses, source)
             count, n_records = self.count(choice, source), self.records.n_losses
-            how = {"epsilon": epsilon, "count": count, "source": source}
-            return score_of_secret_count(scorer, sums[k][0], n_records, **how)
+            options = {"epsilon": epsilon, "count": count, "source": source}
+            return score_of_secret_count(scorer, sums[k][0], n_records, **options)
 
         return choice.release(
             _totals(sums),
@@ -165,13 +165,13 @@ class PublicTraining(NotPickled):
             self._released_count = choice.release_count(self.records.n_losses, source)
         return self._released_count
 
-    def totals(self, candidates, **how):
+    def totals(self, candidates, **options):
         """Total the losses of each candidate. Protected: pass only to a mechanism.
 
         Parameters
         ----------
         candidates : list of dict
-        **how
+        **options
             As for `losses`.
 
         Returns
@@ -180,9 +180,9 @@ class PublicTraining(NotPickled):
             In {0, ..., n_losses * ``scorer.units``}; None for a candidate that fails on the
             *public* rows.
         """
-        if not how.get("order_is_secret"):  # else their number may be secret, too
-            how["progress"] = self._progress(candidates)
-        return _totals(self.losses(candidates, self.scorer.exact_sums, **how))
+        if not options.get("order_is_secret"):  # else their number may be secret, too
+            options["progress"] = self._progress(candidates)
+        return _totals(self.losses(candidates, self.scorer.exact_sums, **options))
 
     def _progress(self, candidates):
         n = len(candidates)

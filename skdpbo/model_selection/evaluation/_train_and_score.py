@@ -176,8 +176,8 @@ def _outcomes_together(model, scorer, X, y, rows):
     X, y = take_rows(X, rows), None if y is None else take_rows(y, rows)
     # Neighbours would be found in another way, which breaks ties otherwise, if no row of a sparse
     # batch held a number but one. This way takes tables of distances: small ones are faster.
-    how = {"enable_cython_pairwise_dist": False, "working_memory": _MEGABYTES}
-    with seeded_generators(SEED), config_context(**how):
+    options = {"enable_cython_pairwise_dist": False, "working_memory": _MEGABYTES}
+    with seeded_generators(SEED), config_context(**options):
         return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
 
 

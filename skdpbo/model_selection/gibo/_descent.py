@@ -229,12 +229,12 @@ class PrivateDescent:
         """Return the batch z' of Algorithm 1, line 3, or of Algorithm 2."""
         batch_size = self.largest_batch(theta.size)
         # Another public seed for every step.
-        how = {"random_state": self.random_state + t}
+        options = {"random_state": self.random_state + t}
         if self.bounds is not None:
-            how["bounds"] = self.bounds
+            options["bounds"] = self.bounds
         if self.tol is None:
-            return posterior.design(theta, batch_size, **how)
-        return posterior.design_to_tolerance(theta, self.tol, batch_size, **how)
+            return posterior.design(theta, batch_size, **options)
+        return posterior.design_to_tolerance(theta, self.tol, batch_size, **options)
 
     def _projected(self, theta):
         return theta if self.bounds is None else np.clip(theta, *self.bounds)

@@ -236,8 +236,8 @@ class TrajectorySearch(SearchMechanism):
             averages = len(points) - len(found.trajectory)
             optimism = np.array(public.optimism + public.optimism[-1:] * averages)[positions]
             changes = self._public_changes(candidates, choice)
-            how = {"margin": _END_MARGIN, "reused": _REUSED}
-            offsets = changes.end_offsets(optimism * self._problem.folds.units, **how)
+            options = {"margin": _END_MARGIN, "reused": _REUSED}
+            offsets = changes.end_offsets(optimism * self._problem.folds.units, **options)
             informed = {"limit": changes.limit, "offsets": offsets}
         clip = float(found.clips.max())  # adaptive norms differ by step; released
         return positions[self._picked(choice, candidates, points[positions], clip, **informed)]

@@ -255,8 +255,8 @@ class Kusner2015(FrozenParameters):
         share = shares.delta_score if shares.epsilon_score else shares.delta_choice
         of = {"n_candidates": len(X), "delta": share, "constants": self.constants}
         sqrt_betas = [math.sqrt(formulas.beta(t, **of)) for t in range(1, n_iter + 1)]
-        how = {"utilities": BranchAndBound(X)} if self.acquisition == "branch_and_bound" else {}
-        values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source, **how)
+        options = {"utilities": BranchAndBound(X)} if self.acquisition == "branch_and_bound" else {}
+        values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source, **options)
         # The two releases (Alg. 1, lines 12 to 15): nothing else of the search leaves.
         index = choose(posterior.mean, gains, choice, shares.epsilon_choice, source)
         if score is None:

@@ -208,9 +208,9 @@ class Kusner2015Lipschitz(FrozenParameters):
         # GP-UCB maximises: the gain is 1 minus the mean loss over its bound.
         gains = [None if total is None else 1 - total / largest for total in totals]
         posterior = CandidatePosterior(RBF(_LENGTH_SCALE), X, noise_variance=_LEAST_NOISE_VARIANCE)
-        how = {"utilities": expected_improvement} if acquisition == "ei" else {}
+        options = {"utilities": expected_improvement} if acquisition == "ei" else {}
         usable = Gains(gains.__getitem__, len(gains))
-        run_gp_ucb(posterior, usable, float, [sqrt_beta] * n_iter, source, **how)
+        run_gp_ucb(posterior, usable, float, [sqrt_beta] * n_iter, source, **options)
         return min(totals[k] for k in posterior.observed)
 
     def release_score(self, total_min, *, lambdas, units, bound, n_records, epsilon, source):

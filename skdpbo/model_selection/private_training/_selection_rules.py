@@ -217,13 +217,13 @@ class BestOfTrials:
 
     def total(self, trial, delta):
         """Guarantee of the whole at `delta` if one trial has the guarantee `trial`."""
-        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
-        return selection_guarantee(trial, self.law, delta=delta, **how)
+        options = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        return selection_guarantee(trial, self.law, delta=delta, **options)
 
     def trial_mu(self, epsilon, delta):
         """Largest mu of one trial."""
-        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
-        return candidate_mu(epsilon, delta, self.law, **how)
+        options = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        return candidate_mu(epsilon, delta, self.law, **options)
 
 
 @dataclass(frozen=True)

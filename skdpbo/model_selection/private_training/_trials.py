@@ -162,14 +162,14 @@ class TrialRandomness:
 
 def _tried(plan, data, candidates, n, randomness, progress, *, n_jobs, pre_dispatch):
     """Protected: yield number and outcome, as a `Winner`, of n trials of the next candidates."""
-    how = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "secretly_often": True}
+    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "secretly_often": True}
     # Not all at once: every model of a batch is in memory until its scores are compared.
     size = 4 * joblib.effective_n_jobs(n_jobs)
     for start in range(0, n, size):
         numbers = range(start, min(start + size, n))
         indices, own = list(islice(candidates, len(numbers))), randomness.of(numbers)
         tasks = [(plan.models[k], data, *each) for k, each in zip(indices, own, strict=True)]
-        results = run_isolated(_trial, tasks, **how)
+        results = run_isolated(_trial, tasks, **options)
         for number, index, result in zip(numbers, indices, results, strict=True):
             yield number, Winner(index, *result)
         if progress is not None:

@@ -104,8 +104,8 @@ class ChunkedProtection(AllRecordsProtection):
         if self.by_metric:
             refuse_empty_parts(self.n_chunks, n_samples, parts.n_validation)
         # Entries as long as X are cut with the chunks; others go to every training.
-        how = {"counted": parts.groups is None}
-        refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)}, **how)
+        options = {"counted": parts.groups is None}
+        refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)}, **options)
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         if self.by_metric:
             # A label that is none of `y` by its type: every chunk would be worst.

@@ -87,8 +87,8 @@ class PrivateDescentProtection(PrivateModelsProtection):
             )
         # One source for trainings and releases: a seeded one opened twice would repeat its noise.
         source = noise_source(searcher.random_state)
-        how = {"n_jobs": searcher.n_jobs, "pre_dispatch": searcher.pre_dispatch}
-        self._trainings = DescentTrainings(plan, self.scorer, n_losses, source, **how)
+        options = {"n_jobs": searcher.n_jobs, "pre_dispatch": searcher.pre_dispatch}
+        self._trainings = DescentTrainings(plan, self.scorer, n_losses, source, **options)
         problem = SearchProblem(self.candidates, self._trainings, source, self.space)
         mechanism.start(problem, False)  # reads sizes alone; too much noise is refused here
         super().try_publicly()

@@ -265,9 +265,9 @@ class PrivateModelsProtection(AllRecordsProtection):
     def _run(self, data):
         """Protected: return what is released, as `Chosen`, and the winning model."""
         plan, names = self.plan, ("n_jobs", "pre_dispatch", "verbose")
-        how = {name: getattr(self.searcher, name) for name in names}
+        options = {name: getattr(self.searcher, name) for name in names}
         run = published_trials if plan.rule.publishes_scores else best_of_trials
-        released = run(plan, data, noise_source(self.searcher.random_state), **how)
+        released = run(plan, data, noise_source(self.searcher.random_state), **options)
         scores, winner = released if plan.rule.publishes_scores else (None, released)
         columns = {} if scores is None else {"private_validation_score": scores}
         law = {

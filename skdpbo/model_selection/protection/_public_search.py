@@ -79,11 +79,11 @@ class PublicSearch(Protection):
         """Cross-validate a batch publicly; return the results of all candidates so far."""
         searcher = self.searcher
 
-        def train(some, **how):
+        def train(some, **options):
             size = len(some) * searcher.n_splits_ if parent else None
             sizes = {"max_subtasks": size, "sequential_subtasks": False}
             with task(parent, searcher, task_name=task_name, **sizes) as callback:
-                return evaluate_candidates(some, **callback, **how)
+                return evaluate_candidates(some, **callback, **options)
 
         if self.memory is None:
             results = train(batch)

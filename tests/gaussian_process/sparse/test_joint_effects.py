@@ -351,7 +351,11 @@ def test_bands_hold_what_the_column_that_was_left_out_may_add(monkeypatch):
         return np.mean(covered)
 
     assert coverage() > 0.9
-    put(monkeypatch, "joint effects: JointEffects.missed", lambda effects: np.zeros(1))
+    put(
+        monkeypatch,
+        "joint effects: JointEffects.smallest_visible_effect",
+        lambda effects: np.zeros(1),
+    )
     assert coverage() < 0.6
 
 

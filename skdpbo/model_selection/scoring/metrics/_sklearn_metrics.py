@@ -1,4 +1,4 @@
-"""Metrics of scikit-learn that are not means of losses: the table, and scorers with a proof."""
+"""Metrics of scikit-learn that are not means of losses: table of their support, and scorers."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _SCORER = type(get_scorer("accuracy"))
 
 @dataclass(frozen=True)
 class PublicTargets:
-    """Public targets of a search; the class frequencies of a metric come from them.
+    """Public targets of a search, for class frequencies and scales of metrics.
 
     Attributes
     ----------
@@ -64,17 +64,16 @@ class Known:
     Attributes
     ----------
     range : tuple (lower, upper) or None
-        Of one chunk's metric, public: values outside are clipped. An infinite end is the loss
-        bound. None: chunks take the means of losses that it is made of.
+        Public range of the metric of a chunk, to which values are clipped; an infinite end is
+        replaced by the loss bound. None: chunks use the mean loss that the metric is made of.
     build : callable, default=None
-        ``build(metric, public, error_scorer)``: the `PerRecordScorer` of validation records, with a
-        proof; `public` are the `PublicTargets`, or None where no row is public, and
-        ``error_scorer(name)`` is the scorer of a mean loss. None: refused there, with the reason of
-        `_unsupported`.
+        ``build(metric, public, error_scorer)`` returns the scorer of validation records; `public`
+        are the `PublicTargets`, or None if no row is public, and ``error_scorer(name)`` is the
+        scorer of a mean loss. None: refused for validation records, see `_unsupported`.
     options : tuple of str, default=()
-        Keyword arguments that this scorer knows; chunks take any.
+        Keyword arguments that this scorer supports; chunks accept any.
     of_trials : bool, default=False
-        Whether private trials are scored by this scorer, with classes alike in frequency.
+        Whether private trials are scored by this scorer, with equal class frequencies.
     of : str, default=""
         Name of the mean loss that the scorer is made of, which has a bound.
     """
@@ -101,8 +100,8 @@ class Metric:
 def own_function(scorer):
     """Return the metric's function of a scorer if both are scikit-learn's own, else None.
 
-    By identity: `functools.wraps` and `joblib.Memory` give a user's function the name and the
-    module of what it calls, and it may keep what it is shown, or write it to disk.
+    By identity: `functools.wraps` and `joblib.Memory` give a user's function the name and module of
+    the wrapped one, and it may store its arguments or write them to disk.
     """
     function = getattr(scorer, "_score_func", None)
     name = getattr(function, "__name__", "")
@@ -116,7 +115,7 @@ def metric_of(scoring):
     Parameters
     ----------
     scoring : str or scorer
-        ``make_scorer(fbeta_score, beta=2)`` and the like, too.
+        Also with keyword arguments, as ``make_scorer(fbeta_score, beta=2)``.
 
     Raises
     ------
@@ -135,10 +134,9 @@ def metric_of(scoring):
     if scorer._sign != (-1 if function.__name__ in _SMALLER_IS_BETTER else 1):
         raise UnboundedSensitivityError(f"{name!r} must be a score of which greater is better.")
     options = dict(scorer._kwargs)
-    # Both stand for 0, which is what an empty denominator gives here.
+    # Both give 0 for an empty denominator, as the scorers here do.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
-    # Refused, not ignored: the score would be another than the requested one.
     unknown = sorted(set(options) - set(known.options))
     if unknown:
         raise UnboundedSensitivityError(
@@ -158,24 +156,24 @@ def _needs_public(metric, public, instead):
 
 
 def is_of_accuracy(function, options):
-    """Whether a metric of single labels is a function of the share of right ones."""
+    """Whether a metric of single labels is a function of accuracy."""
     average = options.get("average")
     return average == "micro" or (function, average) == ("recall_score", "weighted")
 
 
 def is_accuracy(function, options):
-    """Whether a metric is the share of right labels under another name, a mean of losses."""
+    """Whether a metric equals accuracy, a mean of losses."""
     return function != "jaccard_score" and is_of_accuracy(function, options)
 
 
 def accuracy_scorer(name):
-    """Return the scorer of the share of right labels, under a name."""
+    """Return the scorer of accuracy under a given name."""
     return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
 
 
 def _confusion(of_counts, default_average, metric, public, error_scorer):
     average = metric.options.get("average", default_average)
-    if is_accuracy(metric.function, metric.options):  # with the least noise
+    if is_accuracy(metric.function, metric.options):
         return accuracy_scorer(metric.name)
     if average == "micro":
         of = accuracy_scorer("accuracy")
@@ -242,7 +240,7 @@ def _ranking(metric, public, error_scorer):
         name=metric.name,
         response_method=metric.response_method,
         multi_class=multi_class,
-        weighted=average == "weighted" and len(classes) > 2,  # two have nothing to average
+        weighted=average == "weighted" and len(classes) > 2,
         classes=classes,
         counts=counts,
     )
@@ -303,7 +301,7 @@ _FBETA, _PRECISION, _RECALL, _JACCARD = (
 )
 _BALANCED = partial(_confusion, Ratio("recall"), "macro")  # the mean of the classes' recalls
 _SMALLER_IS_BETTER = {"root_mean_squared_error", "root_mean_squared_log_error"}
-# By the name of the metric's function; R2 and D2 have no lower end, and are clipped.
+# By the name of the metric's function.
 KNOWN = {
     "f1_score": Known(_UNIT, _FBETA, _OF_LABELS, True),
     "fbeta_score": Known(_UNIT, _FBETA, (*_OF_LABELS, "beta"), True),
@@ -320,7 +318,7 @@ KNOWN = {
     "d2_log_loss_score": Known(_SIGNED, _d2_frequencies, of="neg_log_loss"),
     "d2_brier_score": Known(_SIGNED, _d2_frequencies, of="neg_brier_score"),
     "top_k_accuracy_score": Known(None, _top_k, ("k",)),
-    # Where one record enters the score of a single model, any function of its rows will do.
+    # For chunks alone, whose metrics may be any functions of their rows.
     "average_precision_score": Known(_UNIT),
     "cohen_kappa_score": Known(_SIGNED),
     "d2_pinball_score": Known(_SIGNED),
