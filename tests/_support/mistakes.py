@@ -257,7 +257,7 @@ FLOOR = [
         EFFECTS,
     ),
     (TRAINED, "    forget_rows(model, fresh)", "    pass", EFFECTS),
-    (STEPS, "if every or name in _SHAPE", "if True", EFFECTS),
+    (STEPS, "if all_kept or key in _SHAPE", "if True", EFFECTS),
     (STEPS, "for part in (model, *", "for part in (fresh, *", EFFECTS),
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
     (SILENCE, "not late or is_in_place()", "True", EFFECTS),

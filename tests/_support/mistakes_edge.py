@@ -232,7 +232,7 @@ _EDGE = [
     ),
     (
         "evaluation/_dry_run.py",
-        "_is_public(_common_failure(estimator, params, *how), guessed) for",
+        "_is_public(_common_failure(estimator, params, *setting), guessed) for",
         "True for",
         f"{_SEARCH}/test_late_charge.py -k good",
     ),
@@ -490,7 +490,7 @@ _EDGE = [
     ),
     (
         "private_training/_trials.py",
-        "for number, trial in trials if number < used)",
+        "for number, trial in trials if number < n_used)",
         "for _, trial in trials)",
         "tests/attacks/test_selected_audit.py",
     ),
@@ -502,8 +502,8 @@ _EDGE = [
     ),
     (
         "private_training/_trial_score.py",
-        "shown, _ = attempt(separate_copy, model)\n    if",
-        "shown = model\n    if",
+        "copied, _ = attempt(separate_copy, model)\n    if",
+        "copied = model\n    if",
         f"{_SEARCH}/private_training/test_trial_score.py",
     ),
     (
@@ -1067,8 +1067,8 @@ MISTAKES += [
     ),
     (
         "model_selection/evaluation/_row_wise.py",
-        "return False\n    # And written in its package:",
-        "return False\n    return True\n    # And written in its package:",
+        "return False\n    # It must also be written in its package:",
+        "return False\n    return True\n    # It must also be written in its package:",
         "tests/model_selection/evaluation/test_row_wise.py -k taken_the_place",
     ),
     (
