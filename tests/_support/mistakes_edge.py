@@ -448,7 +448,7 @@ _EDGE = [
     ),
     (
         "protection/_protection.py",
-        "self.forget()  # what an earlier",
+        "self.forget()  # attributes of an earlier",
         "pass  # what an earlier",
         f"{_SEARCH}/test_protect.py",
     ),
@@ -728,8 +728,8 @@ MISTAKES += [
     ),
     (
         "model_selection/_base.py",
-        "partial(results_table, super()._format_results, *all_of_it)",
-        "partial(super()._format_results, *all_of_it)",
+        "partial(results_table, super()._format_results, *lists)",
+        "partial(super()._format_results, *lists)",
         _MEMORY,
     ),
     (
@@ -782,7 +782,7 @@ MISTAKES += [
     ),
     (
         "pipeline/_pipeline_guarantee.py",
-        "if (type(estimator) in _HAND_ON or ",
+        "if (type(estimator) in _PASS_ON or ",
         "if (",
         "tests/pipeline/test_pipeline_guarantee.py -k frames",
     ),
@@ -947,13 +947,13 @@ MISTAKES += [
     ),
     (
         "model_selection/protection/_public_search.py",
-        "let_no_warning_be_an_error()  #",
+        "demote_error_filters()  #",
         "#",
         f"{_SEARCH}/test_late_charge.py -k last_training",
     ),
     (
         "model_selection/protection/_validation.py",
-        "                let_no_warning_be_an_error()\n",
+        "                demote_error_filters()\n",
         "",
         f"{_SEARCH}/test_late_charge.py -k last_training",
     ),

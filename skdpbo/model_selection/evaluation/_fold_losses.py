@@ -51,12 +51,12 @@ class FoldLosses:
     # Cached: a splitter that shuffles would return other folds each time.
     @cached_property
     def _splits(self):
-        of = self._training
-        cv = check_cv(self._cv, of.y, classifier=is_classifier(of.estimator))
+        training = self._training
+        cv = check_cv(self._cv, training.y, classifier=is_classifier(training.estimator))
         with warnings.catch_warnings():
             # scikit-learn's own split of these rows has already warned of ignored groups.
             warnings.simplefilter("ignore")
-            return list(cv.split(of.X, of.y, self._groups))
+            return list(cv.split(training.X, training.y, self._groups))
 
     @cached_property
     def folds(self):
@@ -77,14 +77,15 @@ class FoldLosses:
         losses : list of (ndarray of shape (n_losses,), dtype int64, or None)
             In {0, ..., units}, in the order of `folds`; None where a fold fails.
         """
-        of = self._training
+        training = self._training
         # The user's callbacks follow the fits of the search, not these.
-        estimator = without_callbacks(clone(of.estimator))
-        common = (of.X, of.y, of.fit_params), of.scorer, kind
+        estimator = without_callbacks(clone(training.estimator))
+        common = (training.X, training.y, training.fit_params), training.scorer, kind
         tasks = [
             (estimator, params, *common, split) for params in candidates for split in self._splits
         ]
-        parts = run_isolated(_scored, tasks, n_jobs=of.n_jobs, pre_dispatch=of.pre_dispatch)
+        options = {"n_jobs": training.n_jobs, "pre_dispatch": training.pre_dispatch}
+        parts = run_isolated(_scored, tasks, **options)
         k = len(self._splits)
         of_candidates = [parts[i : i + k] for i in range(0, len(parts), k)]
         return [

@@ -197,7 +197,7 @@ class PublicGradient:
         Parameters
         ----------
         step : ndarray of shape (d,)
-            The step along the last gradient.
+            The step that used the last gradient.
         """
         self.optimism.append(self.optimism[-1] + float(np.abs(step) @ self._chance))
 

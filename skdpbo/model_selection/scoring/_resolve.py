@@ -137,8 +137,8 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
     name = _scoring_name(scoring, estimator) if metric is None else metric.name
     mean_scorer = partial(_mean_scorer, name, estimator, loss_bound, n_classes)
     if metric is not None:
-        scorer = metric.known.build(metric, public, mean_scorer)
-        if not metric.known.of:  # metrics of a mean loss alone have a bound
+        scorer = metric.support.build(metric, public, mean_scorer)
+        if not metric.support.mean_loss:  # metrics of a mean loss alone have a bound
             _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _MEANS:
         scorer = mean_scorer(name)
@@ -166,11 +166,11 @@ def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
 def resolve_trial_scorer(scoring, estimator, loss_bound=None, n_classes=None):
     """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`."""
     metric = metric_of(scoring)
-    of_trials = metric is not None and metric.known.of_trials
+    of_trials = metric is not None and metric.support.of_trials
     if not of_trials or is_of_accuracy(metric.function, metric.options):
         return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes)
     average = metric.options.get("average")
-    of_labels = "pos_label" in metric.known.options
+    of_labels = "pos_label" in metric.support.options
     if of_labels and average not in (None, "binary", "macro", "weighted"):
         raise UnboundedSensitivityError(
             f"scoring={metric.name!r}: average={average!r} is not supported. Use 'f1_macro'."

@@ -21,7 +21,7 @@ from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer, SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
-    KNOWN,
+    SUPPORTED,
     PublicTargets,
     is_accuracy,
     own_function,
@@ -115,7 +115,7 @@ def chunk_metric(scoring, loss_bound=None):
         return None
     function = scorer._score_func.__name__
     name = scoring if isinstance(scoring, str) else function
-    lower, upper = KNOWN[function].range
+    lower, upper = SUPPORTED[function].range
     if math.isinf(upper) and loss_bound is None:
         loss_bound = 1.0
         warn_caller(
@@ -144,7 +144,7 @@ def chunk_scorer(scoring):
     scorer = get_scorer(scoring) if known else scoring
     # A user's function, which may store its arguments, is refused.
     name = getattr(own_function(scorer), "__name__", None)
-    if name not in KNOWN or KNOWN[name].range is None:
+    if name not in SUPPORTED or SUPPORTED[name].range is None:
         return None
     # `resolve_scorer` handles accuracy, and refuses average="samples".
     is_other = is_accuracy(name, scorer._kwargs) or scorer._kwargs.get("average") == "samples"
@@ -163,7 +163,7 @@ class TrialMetric(SklearnMetric):
     nearest_mean = "'accuracy' or 'neg_log_loss'"
 
     def __init__(self, metric):
-        lower, upper = metric.known.range
+        lower, upper = metric.support.range
         super().__init__(
             metric.scorer,
             name=metric.name,
@@ -193,4 +193,4 @@ class TrialMetric(SklearnMetric):
         if classes.ndim != 1 or len(classes) < 2:
             raise ValueError(f"scoring={self.name!r} needs a model of at least two classes.")
         # Equal frequencies, as no row is public; privacy holds for any costs.
-        return self.metric.known.build(self.metric, PublicTargets(classes), None)
+        return self.metric.support.build(self.metric, PublicTargets(classes), None)

@@ -58,7 +58,7 @@ class PublicTargets:
 
 
 @dataclass(frozen=True)
-class Known:
+class MetricSupport:
     """Support of a metric: validation records, chunks of the rows, and private trials.
 
     Attributes
@@ -74,7 +74,7 @@ class Known:
         Keyword arguments that this scorer supports; chunks accept any.
     of_trials : bool, default=False
         Whether private trials are scored by this scorer, with equal class frequencies.
-    of : str, default=""
+    mean_loss : str, default=""
         Name of the mean loss that the scorer is made of, which has a bound.
     """
 
@@ -82,17 +82,17 @@ class Known:
     build: Callable | None = None
     options: tuple = ()
     of_trials: bool = False
-    of: str = ""
+    mean_loss: str = ""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A scikit-learn metric: its row of `KNOWN`, and the keyword arguments that matter."""
+    """A scikit-learn metric: its row of `SUPPORTED`, and the keyword arguments that matter."""
 
     scorer: object
     name: str
     function: str
-    known: Known
+    support: MetricSupport
     response_method: object
     options: dict
 
@@ -127,8 +127,8 @@ def metric_of(scoring):
     else:
         scorer = scoring
     function = own_function(scorer)
-    known = KNOWN.get(getattr(function, "__name__", None))
-    if known is None or known.build is None:
+    support = SUPPORTED.get(getattr(function, "__name__", None))
+    if support is None or support.build is None:
         return None
     name = scoring if isinstance(scoring, str) else function.__name__
     if scorer._sign != (-1 if function.__name__ in _SMALLER_IS_BETTER else 1):
@@ -137,13 +137,13 @@ def metric_of(scoring):
     # Both give 0 for an empty denominator, as the scorers here do.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
-    unknown = sorted(set(options) - set(known.options))
+    unknown = sorted(set(options) - set(support.options))
     if unknown:
         raise UnboundedSensitivityError(
             f"{unknown[0]} of {name!r} is not supported under differential privacy. "
-            f"Supported are {list(known.options)}."
+            f"Supported are {list(support.options)}."
         )
-    return Metric(scorer, name, function.__name__, known, scorer._response_method, options)
+    return Metric(scorer, name, function.__name__, support, scorer._response_method, options)
 
 
 def _needs_public(metric, public, instead):
@@ -176,8 +176,8 @@ def _confusion(of_counts, default_average, metric, public, error_scorer):
     if is_accuracy(metric.function, metric.options):
         return accuracy_scorer(metric.name)
     if average == "micro":
-        of = accuracy_scorer("accuracy")
-        return OfMeanScorer(of, name=metric.name, function=jaccard_of_accuracy)
+        scorer = accuracy_scorer("accuracy")
+        return OfMeanScorer(scorer, name=metric.name, function=jaccard_of_accuracy)
     if average not in ("binary", "macro", "weighted"):
         _refuse_average(metric, average)
     _needs_public(metric, public, "'accuracy' or make_per_record_scorer with class_weight")
@@ -247,34 +247,34 @@ def _ranking(metric, public, error_scorer):
 
 
 def _root(metric, public, error_scorer):
-    of = error_scorer(metric.known.of)
-    return OfMeanScorer(of, name=metric.name, function=minus_root)
+    scorer = error_scorer(metric.support.mean_loss)
+    return OfMeanScorer(scorer, name=metric.name, function=minus_root)
 
 
 def _against_constant(metric, public, error_scorer):
-    of = metric.known.of
-    squared = of == "neg_mean_squared_error"
+    mean_loss = metric.support.mean_loss
+    squared = mean_loss == "neg_mean_squared_error"
     root = " or 'neg_root_mean_squared_error'" if squared else ""
-    instead = f"'{of}'{root}"
+    instead = f"'{mean_loss}'{root}"
     _needs_public(metric, public, instead)
     # The constant of least squared error is the mean, that of least absolute error the median.
-    targets = public.vector(metric.name, f"'{of}', over all of them").astype(np.float64)
+    targets = public.vector(metric.name, f"'{mean_loss}', over all of them").astype(np.float64)
     center = float((np.mean if squared else np.median)(targets))
-    scorer = error_scorer(of)
+    scorer = error_scorer(mean_loss)
     return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=squared)
 
 
 def _d2_frequencies(metric, public, error_scorer):
-    of = metric.known.of
-    _needs_public(metric, public, f"'{of}'")
+    mean_loss = metric.support.mean_loss
+    _needs_public(metric, public, f"'{mean_loss}'")
     classes, counts = public.classes(metric.name)
     return AgainstFrequencies(
         metric.scorer,
-        error_scorer(of),
+        error_scorer(mean_loss),
         name=metric.name,
         classes=classes,
         counts=counts,
-        logarithmic=of == "neg_log_loss",
+        logarithmic=mean_loss == "neg_log_loss",
     )
 
 
@@ -302,28 +302,32 @@ _FBETA, _PRECISION, _RECALL, _JACCARD = (
 _BALANCED = partial(_confusion, Ratio("recall"), "macro")  # the mean of the classes' recalls
 _SMALLER_IS_BETTER = {"root_mean_squared_error", "root_mean_squared_log_error"}
 # By the name of the metric's function.
-KNOWN = {
-    "f1_score": Known(_UNIT, _FBETA, _OF_LABELS, True),
-    "fbeta_score": Known(_UNIT, _FBETA, (*_OF_LABELS, "beta"), True),
-    "precision_score": Known(_UNIT, _PRECISION, _OF_LABELS, True),
-    "recall_score": Known(_UNIT, _RECALL, _OF_LABELS, True),
-    "jaccard_score": Known(_UNIT, _JACCARD, _OF_LABELS, True),
-    "balanced_accuracy_score": Known(_UNIT, _BALANCED, ("adjusted",), True),
-    "matthews_corrcoef": Known(_SIGNED, partial(_confusion, Matthews(), "macro"), (), True),
-    "roc_auc_score": Known(_UNIT, _ranking, ("average", "multi_class"), True),
-    "root_mean_squared_error": Known(None, _root, of="neg_mean_squared_error"),
-    "root_mean_squared_log_error": Known(None, _root, of="neg_mean_squared_log_error"),
-    "r2_score": Known(_SIGNED, _against_constant, of="neg_mean_squared_error"),
-    "d2_absolute_error_score": Known(_SIGNED, _against_constant, of="neg_mean_absolute_error"),
-    "d2_log_loss_score": Known(_SIGNED, _d2_frequencies, of="neg_log_loss"),
-    "d2_brier_score": Known(_SIGNED, _d2_frequencies, of="neg_brier_score"),
-    "top_k_accuracy_score": Known(None, _top_k, ("k",)),
+SUPPORTED = {
+    "f1_score": MetricSupport(_UNIT, _FBETA, _OF_LABELS, True),
+    "fbeta_score": MetricSupport(_UNIT, _FBETA, (*_OF_LABELS, "beta"), True),
+    "precision_score": MetricSupport(_UNIT, _PRECISION, _OF_LABELS, True),
+    "recall_score": MetricSupport(_UNIT, _RECALL, _OF_LABELS, True),
+    "jaccard_score": MetricSupport(_UNIT, _JACCARD, _OF_LABELS, True),
+    "balanced_accuracy_score": MetricSupport(_UNIT, _BALANCED, ("adjusted",), True),
+    "matthews_corrcoef": MetricSupport(_SIGNED, partial(_confusion, Matthews(), "macro"), (), True),
+    "roc_auc_score": MetricSupport(_UNIT, _ranking, ("average", "multi_class"), True),
+    "root_mean_squared_error": MetricSupport(None, _root, mean_loss="neg_mean_squared_error"),
+    "root_mean_squared_log_error": MetricSupport(
+        None, _root, mean_loss="neg_mean_squared_log_error"
+    ),
+    "r2_score": MetricSupport(_SIGNED, _against_constant, mean_loss="neg_mean_squared_error"),
+    "d2_absolute_error_score": MetricSupport(
+        _SIGNED, _against_constant, mean_loss="neg_mean_absolute_error"
+    ),
+    "d2_log_loss_score": MetricSupport(_SIGNED, _d2_frequencies, mean_loss="neg_log_loss"),
+    "d2_brier_score": MetricSupport(_SIGNED, _d2_frequencies, mean_loss="neg_brier_score"),
+    "top_k_accuracy_score": MetricSupport(None, _top_k, ("k",)),
     # For chunks alone, whose metrics may be any functions of their rows.
-    "average_precision_score": Known(_UNIT),
-    "cohen_kappa_score": Known(_SIGNED),
-    "d2_pinball_score": Known(_SIGNED),
-    "d2_tweedie_score": Known(_SIGNED),
-    "explained_variance_score": Known(_SIGNED),
-    "max_error": Known(_ERROR),
-    "median_absolute_error": Known(_ERROR),
+    "average_precision_score": MetricSupport(_UNIT),
+    "cohen_kappa_score": MetricSupport(_SIGNED),
+    "d2_pinball_score": MetricSupport(_SIGNED),
+    "d2_tweedie_score": MetricSupport(_SIGNED),
+    "explained_variance_score": MetricSupport(_SIGNED),
+    "max_error": MetricSupport(_ERROR),
+    "median_absolute_error": MetricSupport(_ERROR),
 }
