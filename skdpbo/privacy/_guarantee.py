@@ -268,7 +268,7 @@ class PrivacyGuarantee:
         if self.mu is not None:
             what += f" and {self.mu:.6g}-GDP"
         who = f" for the {self.protects}" if self.protects else ""
-        how = f" by {self.mechanism}" if self.mechanism else ""
+        by = f" by {self.mechanism}" if self.mechanism else ""
         because = "; ".join(self.assumptions)
         if self.status == "void":
             why = because or "no reason was given"
@@ -282,7 +282,7 @@ class PrivacyGuarantee:
         if self.n_public:
             text += f"; the {self.n_public} public rows are not protected"
         relation = f"(neighbours: {self.neighbours}{text})"
-        return f"The release is {what}{who}{how} {relation}; {ending}."
+        return f"The release is {what}{who}{by} {relation}; {ending}."
 
 
 def implied_delta(epsilon: float, mu: float | None, statistical_distance: float) -> float:

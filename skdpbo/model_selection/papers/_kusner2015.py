@@ -253,8 +253,8 @@ class Kusner2015(FrozenParameters):
         gains = Gains(observe, len(X))
         # With a score, the betas of the regret bound in its sensitivity.
         share = shares.delta_score if shares.epsilon_score else shares.delta_choice
-        of = {"n_candidates": len(X), "delta": share, "constants": self.constants}
-        sqrt_betas = [math.sqrt(formulas.beta(t, **of)) for t in range(1, n_iter + 1)]
+        of_beta = {"n_candidates": len(X), "delta": share, "constants": self.constants}
+        sqrt_betas = [math.sqrt(formulas.beta(t, **of_beta)) for t in range(1, n_iter + 1)]
         options = {"utilities": BranchAndBound(X)} if self.acquisition == "branch_and_bound" else {}
         values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source, **options)
         # The only two releases of the search (Alg. 1, lines 12 to 15).

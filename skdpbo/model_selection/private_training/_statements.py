@@ -121,10 +121,10 @@ def _covering_training(guarantee, origin, neighbours=_NEIGHBOURS):
             f"{name} holds for neighbours {guarantee.neighbours!r}; here it must hold for the "
             f"replacement of one record, or group, by any other: {neighbours!r}."
         )
-    whom = guarantee.protects
+    records = guarantee.protects
     # A searcher may state a guarantee of its validation records alone.
-    if whom and "training" not in whom and "all" not in whom.split():
-        raise ValueError(f"{name} protects {whom!r} and not the training records.")
+    if records and "training" not in records and "all" not in records.split():
+        raise ValueError(f"{name} protects {records!r} and not the training records.")
     return guarantee
 
 

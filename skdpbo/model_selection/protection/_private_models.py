@@ -126,8 +126,10 @@ class PrivateModelsProtection(AllRecordsProtection):
         refuse_complex(X=parts.X, y=parts.y)
         guarantee = self.promise(parts.n_samples, own_rows)
         # Targets are protected: the scorer must not take its classes from them.
-        how = searcher.scoring, searcher.estimator, searcher.loss_bound
-        scorer = resolve_trial_scorer(*how, n_stated_classes(self.plan.models))
+        n_classes = n_stated_classes(self.plan.models)
+        scorer = resolve_trial_scorer(
+            searcher.scoring, searcher.estimator, searcher.loss_bound, n_classes
+        )
         if parts.groups is not None:
             refuse_metric_of_groups(scorer)
             scorer = scorer.for_groups()

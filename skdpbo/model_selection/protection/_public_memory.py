@@ -82,8 +82,8 @@ class PublicMemory:
         missing = [k for k, outcomes in enumerate(found) if outcomes is None]
         if not missing and self._lists is None:
             missing = [0]  # scikit-learn cannot end a search in which nothing was trained
-        of = f"of {len(batch)} candidates, {len(batch) - found.count(None)} known from memory"
-        progress = Progress(self.verbose, f"Public folds {of}", len(missing), "candidates")
+        counts = f"{len(batch)} candidates, {len(batch) - found.count(None)} known from memory"
+        progress = Progress(self.verbose, f"Public folds of {counts}", len(missing), "candidates")
         failed = []
         for start in range(0, len(missing), self._n_at_once):
             piece = missing[start : start + self._n_at_once]

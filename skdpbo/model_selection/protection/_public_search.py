@@ -191,9 +191,9 @@ class PublicProgress:
         rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
         end = "\n" if left < _SOON else f", about {rounded} of public folds left\n"
         best = np.fmax.accumulate(np.where(np.isfinite(scores), scores, np.nan))
-        of = "" if self._total is None else f" of {self._total}"
+        of_total = "" if self._total is None else f" of {self._total}"
         lines = (
-            f"Candidate {k + 1}{of}: public score {scores[k]:.4g}, best so far {best[k]:.4g}"
+            f"Candidate {k + 1}{of_total}: public score {scores[k]:.4g}, best so far {best[k]:.4g}"
             for k in range(n_printed, n)
         )
         print(*lines, sep="\n", end=end)

@@ -125,8 +125,10 @@ class ValidationProtection(PublicSearch):
         X, y, _ = self.public
         # With groups their number is public, but the number of rows is not.
         self.rows_counted = self.counted and labels is None
-        how = partial(BaseSearchCV._get_scorers, searcher), self.candidates
-        self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, *how)
+        get_scorers = partial(BaseSearchCV._get_scorers, searcher)
+        self.scorer, self.scorers, self.metric = assign_metrics(
+            searcher, y, get_scorers, self.candidates
+        )
         self.mechanism.refuse_scorer(self.scorer)
         check_schema(*self.protected, X, y, counted=self.rows_counted)
         self.groups = None if labels is None else self._groups(labels, self.protected[0])
