@@ -40,7 +40,7 @@ class WeightPosterior:
     tau2: float = 0.0
 
 
-def _kept(method):
+def _cached_by_noise(method):
     """Cache the results of a method for each noise variance."""
 
     @functools.wraps(method)
@@ -123,7 +123,7 @@ class MomentModel:
         total = e + self.sa**2
         return -0.5 * np.sum(np.log(total) + (W.T @ self.a) ** 2 / total)
 
-    @_kept
+    @_cached_by_noise
     def posterior(self, noise_variance):
         """Return the posterior of v with the privacy noise in the model, a `WeightPosterior`."""
         noise_variance = noise_variance + self.sf2 * self.map_error
@@ -190,7 +190,7 @@ class MomentModel:
         shrunk = 1.0 / (e + tau2)
         return Q @ (a * shrunk), shrunk, tau2
 
-    @_kept
+    @_cached_by_noise
     def _decomposed(self, noise_variance):
         """Return e, W and Q = sf2 T'T B W for B T'T B sf2 + noise_variance B = W diag(e) W'."""
         b = self.b

@@ -120,7 +120,7 @@ def check_bounds(bounds, size, name):
     """
     if isinstance(bounds, str):
         raise ValueError(
-            f"{name} must be a public pair (low, high) here; got {_shown(bounds)}. "
+            f"{name} must be a public pair (low, high) here; got {_text_of_bounds(bounds)}. "
             'DPSparseGPRegressor takes "private", and DPMinMaxScaler(X_bounds=None) releases '
             "ranges of columns."
         )
@@ -128,8 +128,8 @@ def check_bounds(bounds, size, name):
         # Other libraries take a list of one pair per column: for two columns the same shape.
         raise ValueError(
             f"{name} is (lows, highs) and not one pair for each column: write "
-            f"{_shown(tuple(map(list, zip(*bounds, strict=False))))}, which is "
-            f"tuple(zip(*pairs)), instead of {_shown(bounds)}."
+            f"{_text_of_bounds(tuple(map(list, zip(*bounds, strict=False))))}, which is "
+            f"tuple(zip(*pairs)), instead of {_text_of_bounds(bounds)}."
         )
     try:
         low, high = map(_as_floats, bounds)
@@ -137,7 +137,7 @@ def check_bounds(bounds, size, name):
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} must be a pair (low, high) of numbers, or of vectors with {size} values; "
-            f"got {_shown(bounds)}."
+            f"got {_text_of_bounds(bounds)}."
         ) from None
     # Halved first: the difference of both ends may overflow.
     wide = np.isfinite(low) & np.isfinite(high)
@@ -148,7 +148,7 @@ def check_bounds(bounds, size, name):
         )
         raise ValueError(
             f"{name} must be (lows, highs), finite, each low below its high by {_NARROWEST} or "
-            f"more; got {_shown(bounds)}{where}."
+            f"more; got {_text_of_bounds(bounds)}{where}."
         )
     # Broadcast arrays are read-only, and may be views of the caller's.
     return low.copy(), high.copy()
@@ -161,7 +161,7 @@ def _as_floats(values):
     return np.asarray(values, dtype=np.float64)
 
 
-def _shown(bounds):
+def _text_of_bounds(bounds):
     """Return bounds as text for a message: plain numbers, at most six of a vector."""
     return reprlib.repr(_plain(bounds))
 

@@ -124,7 +124,7 @@ class JointEffects(ColumnEffects):
         Post-processing of the released effects.
         """
         p = len(self.box[0])
-        found = self._found(noisy)
+        found = self._visible_columns(noisy)
         if not found:
             return list(range(p))
         if p <= _ALL_SETS or len(found) <= _ALL_SETS:
@@ -137,7 +137,7 @@ class JointEffects(ColumnEffects):
 
         Post-processing of the released effects.
         """
-        if not self._found(noisy) <= set(columns):
+        if not self._visible_columns(noisy) <= set(columns):
             return False
         return self._with_halves or super().hides_others(columns, self._alone(noisy))
 
@@ -154,7 +154,7 @@ class JointEffects(ColumnEffects):
         """Return the effects of single columns, then of the empty set, as in `ColumnEffects`."""
         return np.roll(noisy[:, : len(self.box[0]) + 1], -1, axis=1)
 
-    def _found(self, noisy):
+    def _visible_columns(self, noisy):
         """Return the columns that stand out for some target; none if none clearly does."""
         above = np.array([[self._above(e, j) for j in range(len(self.box[0]))] for e in noisy])
         stays = (above >= self._least).any(axis=0) & (above > self._sure).any()

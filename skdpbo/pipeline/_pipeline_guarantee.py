@@ -79,7 +79,7 @@ def pipeline_guarantee(estimator, n_samples=None):
             "Pipeline, ColumnTransformer, FeatureUnion and TransformedTargetRegressor; what others "
             "fit several times, such as MultiOutputRegressor, skdpbo.privacy.compose adds up."
         )
-    composed = compose(*_stated(private, n_samples))
+    composed = compose(*_stated_guarantees(private, n_samples))
     # Private models are not inspected: their statements cover them, and no step uses predictions.
     seen = {id(step) for step in private if not hasattr(step, "transform")}
     if names := [name for name, _ in unverified_parts(estimator, seen=seen)] + framed:
@@ -92,7 +92,7 @@ def pipeline_guarantee(estimator, n_samples=None):
     return composed
 
 
-def _stated(private, n_samples):
+def _stated_guarantees(private, n_samples):
     """Return the guarantees of all steps, for groups if they were fitted with groups."""
     known = [getattr(getattr(step, "privacy_", None), "neighbours", None) for step in private]
     grouped = [neighbours in GROUP_RELATIONS.values() for neighbours in known]

@@ -156,7 +156,9 @@ HOMES = {
     ),
     "model_selection.private_training._descent_trainings": "plan_descent",
     "model_selection.private_training._estimators": "is_shape_only private_steps",
-    "model_selection.private_training._plan": "_calibrated largest_cost plan_trials tuning_share",
+    "model_selection.private_training._plan": (
+        "_calibrated_plan largest_cost plan_trials tuning_share"
+    ),
     "model_selection.private_training._selection_rules": (
         "largest_trial_epsilon ranking_selection"
     ),

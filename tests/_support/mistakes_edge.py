@@ -106,7 +106,7 @@ _EDGE = [
     ),
     (
         "rows/_protected.py",
-        "_settled(self.X_val, self.y_val, **options)",
+        "_settled_part(self.X_val, self.y_val, **options)",
         "(as_objects(self.X_val, options['width']), self.y_val)",
         f"{_SEARCH}/rows/test_settled_types.py -k validation_part",
     ),
@@ -770,7 +770,7 @@ MISTAKES += [
     ),
     (
         "pipeline/_pipeline_guarantee.py",
-        "compose(*_stated(private, n_samples))",
+        "compose(*_stated_guarantees(private, n_samples))",
         "compose(*(stated_guarantee(step, n_samples) for step in private))",
         "tests/pipeline/test_pipeline_guarantee.py -k with_groups",
     ),

@@ -431,7 +431,7 @@ class TestVanishingBudget:
 
     def test_a_budget_that_is_not_set_is_found(self, monkeypatch):
         # Planted bug: candidates are trained with the budget that the estimator came with.
-        monkeypatch.setattr(StatedCosts, "_fitting", keep_budgets)
+        monkeypatch.setattr(StatedCosts, "_cost_within", keep_budgets)
         pair = self.DATA[1], self.DATA[2]
         assert same_seed_difference(self.fit, *pair)
 

@@ -87,7 +87,7 @@ class TestValidationRows:
             training.extend((X, y))
             return X, y
 
-        put(monkeypatch, "protected rows: _settled", typed)
+        put(monkeypatch, "protected rows: _settled_part", typed)
         first, second = (self.scored(X, monkeypatch) for X in self.neighbours())
         assert first != second
 

@@ -108,7 +108,7 @@ class _Design:
         self.features, self.moments = [], []
         for part, k in zip(parts, kernels, strict=True):
             # In the principal axes of the second moment, without those of vanishing features.
-            _, R = _reduced(part.whitener.T @ k)
+            _, R = _reduced_qr(part.whitener.T @ k)
             squares, U = np.linalg.eigh(R @ R.T)
             seen = squares > _NEGLIGIBLE * squares[-1]
             self.features.append(U[:, seen].T @ R)  # (r, n_support)
@@ -165,7 +165,7 @@ class _Design:
         return math.sqrt(squared), X, P
 
 
-def _reduced(A):
+def _reduced_qr(A):
     """Return Q, with orthonormal columns, and R with no more rows than columns, of A = QR."""
     return np.linalg.qr(A) if len(A) > A.shape[1] else (np.eye(len(A)), A)
 
@@ -188,7 +188,7 @@ class _Signal:
 
     def __init__(self, u, gram, weight):
         L = np.linalg.cholesky(gram)
-        Q, R = _reduced(solve_triangular(L, u, lower=True))
+        Q, R = _reduced_qr(solve_triangular(L, u, lower=True))
         squares, U = np.linalg.eigh(R @ R.T)
         self.u, self.squares = U.T @ R, weight * np.maximum(squares, 0.0)  # rounding
         self.back = solve_triangular(L, Q @ U, lower=True, trans="T")

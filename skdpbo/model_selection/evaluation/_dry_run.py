@@ -150,8 +150,8 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
         return None
     if None in errors:
         return _TextsError(
-            f"{_named(of_texts)}. These are texts, as columns of objects may hold; numbers need "
-            "a numeric type, as by X.astype(float), to be known as such"
+            f"{_class_and_text(of_texts)}. These are texts, as columns of objects may hold; "
+            "numbers need a numeric type, as by X.astype(float), to be known as such"
         )
     if isinstance(X, list):
         # Number and types of the cells are not public: the rows may differ from a failing guess.
@@ -167,10 +167,10 @@ def _text_of(error, estimator, params, scorer, X, y, fit_params):
     dtypes = [*getattr(X, "dtypes", ()), getattr(y, "dtype", None)]
     if any(getattr(dtype, "categories", None) is not None for dtype in dtypes):
         error = _common_failure(estimator, params, scorer, X, y, fit_params, _renamed_categories)
-    return f"{kind if error is None else _named(error)}."
+    return f"{kind if error is None else _class_and_text(error)}."
 
 
-def _named(error):
+def _class_and_text(error):
     kind = "" if isinstance(error, _TextsError) else f"{type(error).__name__}: "
     return kind + str(error).rstrip(".")
 

@@ -63,14 +63,14 @@ class FoldLosses:
         """Number of the fold of each loss, ndarray of shape (n_losses,)."""
         return np.repeat(np.arange(len(self._splits)), [len(test) for _, test in self._splits])
 
-    def losses(self, candidates, kind=isolated_outcomes):
+    def losses(self, candidates, losses_of=isolated_outcomes):
         """Return the losses of the rows under each candidate.
 
         Parameters
         ----------
         candidates : list of dict
-        kind : callable, default=isolated_outcomes
-            ``kind(model, scorer, X, y)`` returns the losses of some rows.
+        losses_of : callable, default=isolated_outcomes
+            ``losses_of(model, scorer, X, y)`` returns the losses of some rows.
 
         Returns
         -------
@@ -80,12 +80,12 @@ class FoldLosses:
         training = self._training
         # The user's callbacks follow the fits of the search, not these.
         estimator = without_callbacks(clone(training.estimator))
-        common = (training.X, training.y, training.fit_params), training.scorer, kind
+        common = (training.X, training.y, training.fit_params), training.scorer, losses_of
         tasks = [
             (estimator, params, *common, split) for params in candidates for split in self._splits
         ]
         options = {"n_jobs": training.n_jobs, "pre_dispatch": training.pre_dispatch}
-        parts = run_isolated(_scored, tasks, **options)
+        parts = run_isolated(_attempted_losses, tasks, **options)
         k = len(self._splits)
         of_candidates = [parts[i : i + k] for i in range(0, len(parts), k)]
         return [
@@ -237,16 +237,16 @@ def largest_gap(losses, n_losses, noise, folds, n_candidates):
     return float(((math.log(n_candidates / _FALSE_ALARMS) + moments) / rate).min())
 
 
-def _scored(estimator, params, public, scorer, kind, split):
-    return attempt(_fitted, estimator, params, public, scorer, kind, split)[0]
+def _attempted_losses(*task):
+    return attempt(_losses_of_fold, *task)[0]
 
 
-def _fitted(estimator, params, public, scorer, kind, split):
+def _losses_of_fold(estimator, params, public, scorer, losses_of, split):
     (X, y, fit_params), (rows, left_out) = public, split
     model = with_params(estimator, params)
     model, _ = train(model, X, y, fit_params, rows=rows)
     targets = None if y is None else take_rows(y, left_out)
-    return kind(model, scorer, take_rows(X, left_out), targets)
+    return losses_of(model, scorer, take_rows(X, left_out), targets)
 
 
 def _unclipped_losses(model, scorer, X, y):

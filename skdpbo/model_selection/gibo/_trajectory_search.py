@@ -225,7 +225,8 @@ class TrajectorySearch(SearchMechanism):
         best += guesses[: len(guess_offsets)]
         points = self._problem.space.encode(best)
         public_part = {"limit": changes.limit, "offsets": offsets + guess_offsets}
-        return best[self._picked(choice, best, points, self._algorithm.clip, **public_part)]
+        given = choice, best, points, self._algorithm.clip
+        return best[self._chosen_position(*given, **public_part)]
 
     def _end(self, result, points, settings, public):
         """Release the position of the end."""
@@ -240,7 +241,8 @@ class TrajectorySearch(SearchMechanism):
             offsets = changes.end_offsets(optimism * self._problem.folds.units, **options)
             public_part = {"limit": changes.limit, "offsets": offsets}
         clip = float(result.clips.max())  # adaptive norms differ by step; released
-        return positions[self._picked(choice, candidates, points[positions], clip, **public_part)]
+        given = choice, candidates, points[positions], clip
+        return positions[self._chosen_position(*given, **public_part)]
 
     def _public_changes(self, candidates, choice):
         """Return the `PublicChanges` of candidates, the first of which is the start."""
@@ -251,7 +253,7 @@ class TrajectorySearch(SearchMechanism):
         sizes = {"units": folds.units, "n_protected": self._problem.n_losses}
         return PublicChanges(rows - rows[0], folds.folds, epsilon=choice.epsilon, **sizes)
 
-    def _picked(self, choice, candidates, points, clip, **public_part):
+    def _chosen_position(self, choice, candidates, points, clip, **public_part):
         """Release the position of the chosen one of some public or released candidates."""
         problem = self._problem
         losses = problem.evaluator.losses(candidates, none_may_be_left=True)

@@ -175,14 +175,14 @@ class StatedCosts:
                     value.set_params(sparse_threshold=0)
         # At epsilon 1, as no budget is known yet: the kind is assumed not to depend on epsilon.
         self.kind = kind_of(
-            self._stated(step, 1.0, delta) for steps in self._steps for step in steps.values()
+            self._cost_at(step, 1.0, delta) for steps in self._steps for step in steps.values()
         )
 
     def trial(self, budget):
         """Set the budget of every step; return the guarantee of one trial."""
         # Each of k steps gets 1 / k of the (squared) budget, and states its guarantee again.
         candidates = [
-            [self._fitting(step, _share(budget, len(steps))) for step in steps.values()]
+            [self._cost_within(step, _share(budget, len(steps))) for step in steps.values()]
             for steps in self._steps
         ]
         of_steps = (filter(None, (cost.mechanism for cost in steps)) for steps in candidates)
@@ -195,14 +195,14 @@ class StatedCosts:
         risky = dict.fromkeys(name for model in self._models for name in risky_steps(model))
         return trial.assuming(finite_assumption(risky), status="conditional") if risky else trial
 
-    def _fitting(self, step, share):
+    def _cost_within(self, step, share):
         epsilon = share.epsilon
         for unused in UNUSED_SHARES:
-            cost = self._stated(step, epsilon * (1 - unused), share.delta)
+            cost = self._cost_at(step, epsilon * (1 - unused), share.delta)
             # A pure step that is mu-GDP has a smaller epsilon than the share has at its delta.
             if unused == 0 and share.mu is not None and cost.delta == 0:
                 epsilon = pure_epsilon_from_mu(share.mu)
-                cost = self._stated(step, epsilon, share.delta)
+                cost = self._cost_at(step, epsilon, share.delta)
             if within(cost, share):
                 return cost
         raise ValueError(
@@ -211,7 +211,7 @@ class StatedCosts:
             "declare what one fit costs with PrivateSelection(estimator_guarantee=...)."
         )
 
-    def _stated(self, step, epsilon, delta):
+    def _cost_at(self, step, epsilon, delta):
         """Set the budget of a step and return its stated guarantee."""
         names = step.get_params(deep=False)
         if "epsilon" not in names:

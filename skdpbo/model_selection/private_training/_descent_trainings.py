@@ -136,7 +136,7 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
                 models=list(models),
                 rule=PublishedScores(n_trainings),
                 budget=budget,
-                guarantee=_joined(trainings, release, costs, n_trainings),
+                guarantee=_joint_guarantee(trainings, release, costs, n_trainings),
                 releases_model=releases_model,
                 last=last,
                 stated=costs,
@@ -163,7 +163,7 @@ def _budgeted_model(estimator, params, budget, n_samples):
     return model, costs.trial(budget)
 
 
-def _joined(trainings, release, costs, n_trainings):
+def _joint_guarantee(trainings, release, costs, n_trainings):
     """Return the guarantee of a record of either part."""
     both = compose_parallel(trainings, release, delta=release.delta)
     last = f", one of the released model (mu {costs[1].mu:.4g})" if costs[1:] else ""

@@ -105,10 +105,10 @@ def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
         costs = StatedCosts(models, candidates, total[1], n_samples)
     else:
         costs = declared_costs(models, candidates, selection.estimator_guarantee, n_samples)
-    return _calibrated(rule, costs, models, *total)
+    return _calibrated_plan(rule, costs, models, *total)
 
 
-def _calibrated(rule, costs, models, epsilon, delta):
+def _calibrated_plan(rule, costs, models, epsilon, delta):
     if rule.publishes_scores:
         name = f"composition of {rule.n_candidates} trainings and scores, all of them published"
     else:

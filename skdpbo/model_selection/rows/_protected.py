@@ -52,8 +52,8 @@ class ProtectedParts:
         """
         # Each typed by itself, as both are protected.
         options = {"width": list_width(self.X), "labels": labels}
-        training = _settled(self.X, self.y, **options)
-        validation = _settled(self.X_val, self.y_val, **options)
+        training = _settled_part(self.X, self.y, **options)
+        validation = _settled_part(self.X_val, self.y_val, **options)
         return ProtectedParts(*training, *validation, self.groups, self.groups_val)
 
     @property
@@ -67,7 +67,7 @@ class ProtectedParts:
         return None if self.X_val is None else number_of_units(self.X_val, self.groups_val)
 
 
-def _settled(X, y, *, width, labels):
+def _settled_part(X, y, *, width, labels):
     """Return rows and targets as ``fit`` gets them. Protected; after the charge."""
     X, y = _repeatable(X), _repeatable(y)
     X, y = _without_labels(as_objects(X, width)), _without_labels(y)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from _support.internals import _calibrated
+from _support.internals import _calibrated_plan
 from skdpbo.privacy import PrivacyGuarantee
 
 
@@ -25,7 +25,7 @@ def test_a_total_above_epsilon_is_refused_by_the_last_bit(excess):
     )
     rule = Rule()
     rule.epsilon = 1.0
-    assert _calibrated(rule, costs, [], 1.0, 1e-5).guarantee.epsilon == 1.0
+    assert _calibrated_plan(rule, costs, [], 1.0, 1e-5).guarantee.epsilon == 1.0
     rule.epsilon = 1.0 + excess
     with pytest.raises(ValueError, match="does not fit"):
-        _calibrated(rule, costs, [], 1.0, 1e-5)
+        _calibrated_plan(rule, costs, [], 1.0, 1e-5)
