@@ -46,7 +46,7 @@ class nothing_leaves:  # noqa: N801
         try:
             with _PROCESS.lock:
                 silence = _standing()
-                if silence is None or not silence.holds():
+                if silence is None or not silence.is_silencing():
                     silence = _PROCESS.silence = _Silence(outer=silence)
                 self._silence = silence
                 silence.blocks.add(self._key)
@@ -109,7 +109,7 @@ class _Silence:
         self._nowhere = self._filters = None
         self._undo = _Undo(), _Undo(), _Undo(), _Undo()
 
-    def holds(self):
+    def is_silencing(self):
         """Whether streams and logging are still silenced."""
         is_silent = sys.stdout is sys.stderr is self._nowhere
         return is_silent and logging.root.manager.disable >= _ALL_LEVELS

@@ -79,7 +79,7 @@ class ColumnEffects(RowMap):
         return float(np.square(weights / weights.max()).sum())
 
     @staticmethod
-    def shows(mu, *, n_records, n_columns, n_targets):
+    def can_show_effects(mu, *, n_records, n_columns, n_targets):
         """Whether a mu-GDP release can show a strong effect of a column, by public values."""
         noise = effect_noise(mu, ColumnEffects.n_effects(n_columns) * n_targets)
         return STRONG * n_records > (_largest(n_columns) + _ABOVE) * noise

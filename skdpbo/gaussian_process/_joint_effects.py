@@ -68,7 +68,7 @@ class JointEffects(ColumnEffects):
         return np.array([_OF_NONE] + [_WEIGHT] * (2**p - 1 + p) + [_OF_NUMBERS] * p)
 
     @staticmethod
-    def shows(mu, *, n_records, n_columns, n_targets):
+    def can_show_effects(mu, *, n_records, n_columns, n_targets):
         """Whether a mu-GDP release clearly shows a strong effect of a column, by public values."""
         noise = effect_noise(mu, JointEffects.n_effects(n_columns) * n_targets)
         clear = _CLEAR if n_columns <= _ALL_SETS else _CLEAR_PAIRS

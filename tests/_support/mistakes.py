@@ -248,7 +248,7 @@ FLOOR = [
     (SILENCE, "logging.disable(_ALL_LEVELS)", "pass", EFFECTS),
     (SILENCE, "sys.maxsize", "logging.CRITICAL", EFFECTS),
     (SILENCE, "caches.close()", "pass", EFFECTS),
-    (SILENCE, "silence is None or not silence.holds()", "silence is None", EFFECTS),
+    (SILENCE, "silence is None or not silence.is_silencing()", "silence is None", EFFECTS),
     (ISOLATED, "copy_context().run(function, *args)", "function(*args)", EFFECTS),
     (
         ISOLATED,

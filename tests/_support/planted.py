@@ -683,8 +683,8 @@ BUGS = {
         )
     },
     "sparse: columns of exact sums": {
-        "column effects: ColumnEffects.shows": staticmethod(lambda mu, **sizes: True),
-        "joint effects: JointEffects.shows": staticmethod(lambda mu, **sizes: True),
+        "column effects: ColumnEffects.can_show_effects": staticmethod(lambda mu, **sizes: True),
+        "joint effects: JointEffects.can_show_effects": staticmethod(lambda mu, **sizes: True),
         "column effects: ColumnEffects.release": lambda effects, sums, source: (
             effects._effects(sums) / 2**16
         ),

@@ -594,7 +594,7 @@ class TestInterruptedSilence:
 
     def test_a_silence_that_only_counts_is_found(self, capsys, caplog, monkeypatch):
         # Planted bug: whether the streams are still silenced is not looked at.
-        put(monkeypatch, "silence: _Silence.holds", lambda self: True)
+        put(monkeypatch, "silence: _Silence.is_silencing", lambda self: True)
         with pytest.raises(AssertionError, match=r"record 6\.73"):
             self.test_later_fits_are_silenced_anew(capsys, caplog)
 

@@ -88,7 +88,7 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.without_joint_effects:
-        JointEffects.shows = staticmethod(lambda mu, **public: False)
+        JointEffects.can_show_effects = staticmethod(lambda mu, **public: False)
     table = csv.writer(options.csv or sys.stdout)
     table.writerow(["columns", "epsilon", "kind", "seeds", "coverage", "rmse", "best", "ratio"])
     seeds = range(options.first_seed, options.first_seed + options.seeds)

@@ -135,7 +135,7 @@ def _columns(extent, plan, sd, public, release_sums):
     for effects in (JointEffects, ColumnEffects) if many else (JointEffects,):
         share = min(most, (effects.most_mu(**public) / plan.mu) ** 2)
         rest, mu = split_budget(plan.mu, share)
-        if effects.shows(mu, **public):  # a public rule
+        if effects.can_show_effects(mu, **public):  # a public rule
             break
     else:  # nothing is released, and the moments get this share
         return list(range(len(box))), None, plan.mu

@@ -64,7 +64,7 @@ def kind_of(guarantees):
     return "pure"
 
 
-def within(cost, budget):
+def fits_budget(cost, budget):
     """Whether a cost is at most a budget."""
     if budget.mu is None:
         return cost.epsilon <= budget.epsilon and cost.delta <= budget.delta
@@ -203,7 +203,7 @@ class StatedCosts:
             if unused == 0 and share.mu is not None and cost.delta == 0:
                 epsilon = pure_epsilon_from_mu(share.mu)
                 cost = self._cost_at(step, epsilon, share.delta)
-            if within(cost, share):
+            if fits_budget(cost, share):
                 return cost
         raise ValueError(
             f"{type(step).__name__} states epsilon={cost.epsilon:.6g}, delta={cost.delta:.6g} "

@@ -8,10 +8,10 @@ training and its score.
 from sklearn.base import clone
 
 from skdpbo.model_selection.private_training._costs import (
+    fits_budget,
     gaussian_budget,
     kind_of,
     merged_trial,
-    within,
 )
 from skdpbo.model_selection.private_training._selection_rules import largest_affordable
 from skdpbo.model_selection.private_training._statements import (
@@ -81,7 +81,7 @@ class DeclaredCosts:
     def trial(self, budget):
         """Check that no candidate costs more than a budget; return the guarantee of one trial."""
         for cost in self._costs:
-            if not within(cost, budget):
+            if not fits_budget(cost, budget):
                 at_most = f"epsilon={budget.epsilon:.6g}, delta={budget.delta:.6g}"
                 if budget.mu is not None:
                     at_most = f"mu={budget.mu:.6g} ({at_most})"

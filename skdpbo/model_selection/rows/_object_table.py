@@ -138,7 +138,7 @@ def _hashable_cells(cells):
     return cells
 
 
-def like(y, values):
+def in_container_of(y, values):
     """Return values in a container of the kind of y."""
     if not hasattr(y, "iloc"):
         return values
@@ -154,7 +154,7 @@ def as_plain_numbers(y, labels=False):
     """
     y, types = in_native_order(y), declared_types(y)
     if set(map(str, types)) == {"bool"}:
-        return like(y, np.asarray(y, dtype=np.float64))
+        return in_container_of(y, np.asarray(y, dtype=np.float64))
     if not all(str(t) in ("bool", "object") or _hides_numbers(t, labels) for t in types):
         return y
     cells = np.asarray(exact_labels(y), dtype=object)
@@ -165,7 +165,7 @@ def as_plain_numbers(y, labels=False):
     read, missing = (_whole, NO_LABEL) if labels else (float, np.nan)  # also None
     found = map(partial(attempt, read), cells.flat)
     values = [missing if error else value for value, error in found]
-    return like(y, np.array(values, dtype=type(missing)).reshape(cells.shape))
+    return in_container_of(y, np.array(values, dtype=type(missing)).reshape(cells.shape))
 
 
 def _hides_numbers(dtype, labels):

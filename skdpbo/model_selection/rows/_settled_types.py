@@ -35,8 +35,8 @@ from skdpbo.model_selection.rows._object_table import (
     as_plain_numbers,
     by_row,
     in_canonical_form,
+    in_container_of,
     in_native_order,
-    like,
     of_one_kind,
     with_stored,
 )
@@ -150,7 +150,7 @@ def settled_targets(y, labels):
         return y
     with np.errstate(invalid="ignore"):  # NaN is converted to some integer, which differs below
         integers = np.asarray(y).astype(np.int64)
-    return like(y, np.where(integers == np.asarray(y), integers, NO_LABEL))
+    return in_container_of(y, np.where(integers == np.asarray(y), integers, NO_LABEL))
 
 
 def from_public_values(values):

@@ -123,9 +123,9 @@ def test_all_releases_together_cost_the_budget(n, shares, prior_mean, monkeypatc
 
 def test_nothing_is_released_where_noise_hides_a_strong_effect():
     sizes = {"n_columns": 20, "n_targets": 1}
-    assert ColumnEffects.shows(0.1, n_records=4000, **sizes)
-    assert not ColumnEffects.shows(0.015, n_records=4000, **sizes)
-    assert ColumnEffects.shows(0.015, n_records=8000, **sizes)
+    assert ColumnEffects.can_show_effects(0.1, n_records=4000, **sizes)
+    assert not ColumnEffects.can_show_effects(0.015, n_records=4000, **sizes)
+    assert ColumnEffects.can_show_effects(0.015, n_records=8000, **sizes)
     X, y = records(400)
     assert fitted(X, y, epsilon=1e-3).columns_ == list(range(6))
 
@@ -136,7 +136,7 @@ def columns_of(X, y):
 
 def test_with_all_noise_the_columns_do_not_depend_on_the_records(monkeypatch):
     shows = staticmethod(lambda mu, **sizes: True)
-    put(monkeypatch, "column effects: ColumnEffects.shows", shows)
+    put(monkeypatch, "column effects: ColumnEffects.can_show_effects", shows)
     X, y = records(400)
     assert columns_of(X, y) == columns_of(X[:, ::-1] * 0.5, -y)
 

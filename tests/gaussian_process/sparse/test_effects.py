@@ -175,7 +175,11 @@ def test_a_column_without_use_costs_little(monkeypatch):
         return np.sqrt(np.mean((gp.predict(X) - np.sin(X[:, 0])) ** 2))
 
     # Where no release chooses columns.
-    put(monkeypatch, "joint effects: JointEffects.shows", staticmethod(lambda mu, **sizes: False))
+    put(
+        monkeypatch,
+        "joint effects: JointEffects.can_show_effects",
+        staticmethod(lambda mu, **sizes: False),
+    )
     (X, y), budgets = records(2), list(product((0.5, 2.0, 10.0), range(3)))
     processes = [fitted(X, y, *budget) for budget in budgets]
     assert all(columns_of_two(gp.kernel_) == {0} for gp in processes)

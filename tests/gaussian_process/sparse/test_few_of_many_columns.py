@@ -52,7 +52,7 @@ def test_products_are_learnt(monkeypatch):
         return X[:, 0] / 2 + np.sin(X[:, 1]) * np.cos(X[:, 2])
 
     by_pairs = error(product, epsilon=3.0)
-    put(monkeypatch, "joint effects: JointEffects.shows", NEVER)
+    put(monkeypatch, "joint effects: JointEffects.can_show_effects", NEVER)
     assert by_pairs < 0.6 * error(product, epsilon=3.0)  # of standard deviation .5
 
 
@@ -144,7 +144,11 @@ def test_no_design_where_noise_may_hide_much_in_many_columns():
 
 def design_of(X, y, monkeypatch):
     put(monkeypatch, "column effects: ColumnEffects.columns", lambda effects, noisy: [0])
-    put(monkeypatch, "column effects: ColumnEffects.shows", staticmethod(lambda mu, **sizes: True))
+    put(
+        monkeypatch,
+        "column effects: ColumnEffects.can_show_effects",
+        staticmethod(lambda mu, **sizes: True),
+    )
     put(monkeypatch, "column effects: _MOST_HIDDEN", np.inf)
     return len(fitted(X, y, epsilon=0.02, random_state=3).inducing_points_)
 

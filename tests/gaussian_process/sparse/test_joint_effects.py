@@ -151,17 +151,17 @@ def test_all_releases_together_cost_the_budget(n, epsilon, parameters, shares, m
 
 def test_the_rules_depend_on_public_values():
     sizes = {"n_columns": 2, "n_targets": 1}
-    assert JointEffects.shows(0.03, n_records=2000, **sizes)
-    assert not JointEffects.shows(0.028, n_records=2000, **sizes)
+    assert JointEffects.can_show_effects(0.03, n_records=2000, **sizes)
+    assert not JointEffects.can_show_effects(0.028, n_records=2000, **sizes)
     assert JointEffects.most_mu(n_records=2000, **sizes) == pytest.approx(
         2 * math.sqrt(5.375) / math.sqrt((1 - 2 / math.pi) * 0.74 * 2000)
     )
     # Of more columns 14 deviations of 2 sqrt(21.25) / mu, in place of five.
     sizes["n_columns"] = 6
-    assert JointEffects.shows(0.17, n_records=2000, **sizes)
-    assert not JointEffects.shows(0.16, n_records=2000, **sizes)
-    assert JointEffects.shows(9.0, n_records=2000, n_columns=10, n_targets=1)
-    assert not JointEffects.shows(9.0, n_records=2000, n_columns=11, n_targets=1)
+    assert JointEffects.can_show_effects(0.17, n_records=2000, **sizes)
+    assert not JointEffects.can_show_effects(0.16, n_records=2000, **sizes)
+    assert JointEffects.can_show_effects(9.0, n_records=2000, n_columns=10, n_targets=1)
+    assert not JointEffects.can_show_effects(9.0, n_records=2000, n_columns=11, n_targets=1)
 
 
 def columns_of(X, y):
@@ -171,7 +171,11 @@ def columns_of(X, y):
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("p", [2, 5])
 def test_with_all_noise_the_columns_do_not_depend_on_the_records(p, monkeypatch):
-    put(monkeypatch, "joint effects: JointEffects.shows", staticmethod(lambda mu, **sizes: True))
+    put(
+        monkeypatch,
+        "joint effects: JointEffects.can_show_effects",
+        staticmethod(lambda mu, **sizes: True),
+    )
     X, y = records(400, p)
     assert columns_of(X, y) == columns_of(X[:, ::-1] * 0.5, -y)
 
@@ -199,7 +203,11 @@ def test_columns_without_use_cost_next_to_nothing(p, monkeypatch):
     assert np.ptp(points[:, 1:], axis=0).min() > 5  # for the linear kernel
     np.testing.assert_array_equal(among[0].kernels_[0].k2.length_scale[1:], np.inf)
     alone = [fitted(X[:, :1], y, epsilon=3.0, random_state=seed) for seed in seeds]
-    put(monkeypatch, "joint effects: JointEffects.shows", staticmethod(lambda mu, **sizes: False))
+    put(
+        monkeypatch,
+        "joint effects: JointEffects.can_show_effects",
+        staticmethod(lambda mu, **sizes: False),
+    )
     before = [fitted(X, y, epsilon=3.0, random_state=seed) for seed in seeds]
     sizes = [(alone, 1), (among, p), (before, p)]
     errors = [np.mean([error(gp, k) for gp in gps]) for gps, k in sizes]

@@ -31,7 +31,7 @@ class PairTable:
     positive: int
     negatives: tuple
 
-    def separates(self, a, b):
+    def is_pair(self, a, b):
         """Whether a record of class a and one of class b form a pair of this table."""
         pairs = ((a, b), (b, a))
         return any(p == self.positive and n in self.negatives for p, n in pairs)
@@ -180,7 +180,7 @@ def wrong_pair_sensitivity(tables, weights, n_classes, n_records):
         ``2 (m - 1) max_{a, b} sum of the w_j of the tables that separate a from b``, at least 1.
     """
     most = max(
-        sum(w for table, w in zip(tables, weights, strict=True) if table.separates(a, b))
+        sum(w for table, w in zip(tables, weights, strict=True) if table.is_pair(a, b))
         for a, b in product(range(n_classes), repeat=2)
     )
     return max(2 * (n_records - 1) * most, 1)
@@ -202,7 +202,7 @@ def wrong_pairs_l1_sensitivity(tables, n_classes, n_records):
         ``2 (m - 1) max_{a, b, c} number of tables that separate a or c from b``, at least 1.
     """
     most = max(
-        sum(table.separates(a, b) or table.separates(c, b) for table in tables)
+        sum(table.is_pair(a, b) or table.is_pair(c, b) for table in tables)
         for a, b, c in product(range(n_classes), repeat=3)
     )
     return max(2 * (n_records - 1) * most, 1)
