@@ -2,8 +2,9 @@
 Journey 3: a curve with error bands
 ===================================
 
-How does diabetes progress with the body-mass index? 442 patients were followed for a year, every
-record is sensitive, and the curve is to be published with bands that include the privacy noise.
+442 patients with diabetes were followed for a year, and every record is sensitive. The progress of
+the disease is to be published as a curve over the body-mass index, with bands that include the
+privacy noise.
 """
 
 # %%
@@ -86,8 +87,8 @@ panels[0].set_ylabel("progression in a year")
 plt.show()
 
 # %%
-# What an attacker sees
-# ---------------------
+# The attacker's view
+# -------------------
 # An object of a size that does not depend on the number of records, without a record in it:
 
 print(f"{len(pickle.dumps(gp))} bytes:", *(name for name in vars(gp) if name.endswith("_")))
