@@ -75,8 +75,8 @@ display = SearchTraceDisplay.from_estimator(search)
 # -------------------
 # The attacker knows all patients but one, and both labels that this one may have. `GridSearchCV`
 # would reveal the label (:doc:`quickstart </auto_examples/1_quickstart/plot_quickstart>`). Here it
-# moves each number of errors by at most one. The digits are public, so that the effect on the choice
-# can be computed for each patient:
+# moves each number of errors by at most one. The digits are public, so that the effect on the
+# choice can be computed for each patient:
 
 models = [
     pipeline.set_params(**params).fit(X_public, y_public).predict(X_private)
