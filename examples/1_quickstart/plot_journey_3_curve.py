@@ -71,9 +71,9 @@ display = BudgetDisplay.from_ledger(ledger)
 # %%
 # The price
 # ---------
-# These records are public, so that they may be fitted as often as we like and drawn. At epsilon 1
-# there are too few for more than the trend, and the band says so; twice the records have the effect
-# of twice the epsilon.
+# These records are public, so that they may be fitted many times and drawn. At epsilon 1 there are
+# too few for more than the trend, and the band says so. Twice the records have the effect of twice
+# the epsilon.
 
 grid = np.linspace(17, 42, 100)[:, None]
 figure, panels = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
