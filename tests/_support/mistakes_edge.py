@@ -1089,4 +1089,22 @@ MISTAKES += [
         "pass",
         "tests/model_selection/test_protect.py -k Frozen",
     ),
+    (
+        "_row_blocks.py",
+        "            if shifted:",
+        "            if False:",
+        "tests/linear_model/test_logistic.py -k moved_together",
+    ),
+    (
+        "_exact_gram.py",
+        "    if is_dask(X):",
+        "    if False:",
+        "tests/compatibility/test_dask_arrays.py -k no_row_is_returned",
+    ),
+    (
+        "mechanisms/_clip_quantile.py",
+        "release(n_inside, source)) /",
+        "release(n_inside, n_inside)) /",
+        "tests/mechanisms/test_clipping.py -k given_source",
+    ),
 ]
