@@ -1107,4 +1107,28 @@ MISTAKES += [
         "release(n_inside, n_inside)) /",
         "tests/mechanisms/test_clipping.py -k given_source",
     ),
+    (
+        "_isolation/_estimator_parts.py",
+        "isinstance(part, MethodType | BuiltinMethodType)",
+        "isinstance(part, MethodType)",
+        "tests/attacks/test_shared_objects.py -k OwnCopy",
+    ),
+    (
+        "model_selection/private_training/_trials.py",
+        "        if isinstance(twin, FrozenEstimator):",
+        "        if False:",
+        "tests/attacks/test_shared_objects.py -k holds_the_original",
+    ),
+    (
+        "model_selection/scoring/metrics/_protected_metrics.py",
+        "    if classes is None:",
+        "    if False:",
+        "tests/model_selection/evaluation/test_chunk_metrics.py -k its_share_of_a_regression",
+    ),
+    (
+        "model_selection/protection/_halving.py",
+        "fit_params, scorer)",
+        "fit_params, y)",
+        "tests/model_selection/test_public_memory.py -k another_metric",
+    ),
 ]
