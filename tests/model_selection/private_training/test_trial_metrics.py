@@ -197,6 +197,24 @@ class TestSearch:
                 self.search(scoring).fit(self.X, self.Y)
         assert ledger.entries == ()
 
+    def test_scores_that_fit_no_class_are_reported_before_the_charge(self):
+        """On protected rows the worst score, in silence."""
+
+        class ThreeScores(DPLogisticRegression):
+            def decision_function(self, X):
+                return np.zeros((len(X), 3))
+
+        search = DPGridSearchCV(ThreeScores(X_bounds=(-5, 5)), {}, protect="all", scoring="roc_auc")
+        with (
+            warnings.catch_warnings(),
+            PrivacyLedger(epsilon=99.0, delta=0.1) as ledger,
+            pytest.raises(DryRunWarning, match="must return one score for each class"),
+        ):
+            warnings.simplefilter("ignore", SkdpboWarning)
+            warnings.simplefilter("error", DryRunWarning)
+            search.fit(self.X, self.Y)
+        assert ledger.entries == ()
+
     @pytest.mark.slow
     def test_a_rehearsal_knows_the_classes_that_are_given(self):
         y = np.array(["<=50K", ">50K"])[self.Y]

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer, make_scorer
 
 from _support.internals import (
+    Matthews,
     MixedRowsError,
     NoisySums,
     PublicTargets,
@@ -274,6 +275,10 @@ BAD_LABELS = [None, "x", float("nan"), 7, (1, 2), b"1", True]
 
 
 class TestNoiseBeyondTheRange:
+    def test_more_predictions_than_records_have_no_correlation(self):
+        true_positives, false_positives, false_negatives = np.array([[1, 0], [9, 9], [0, 1]])
+        assert Matthews().score(true_positives, false_positives, false_negatives, "macro") == 0.0
+
     def test_negative_counts_have_the_deviation_of_none(self):
         # Around counts of -1000 noise of 70 would move nothing: a deviation of 0.
         estimator, _, y = classification(2)
