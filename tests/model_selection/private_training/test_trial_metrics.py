@@ -197,6 +197,8 @@ class TestSearch:
                 self.search(scoring).fit(self.X, self.Y)
         assert ledger.entries == ()
 
+    @pytest.mark.filterwarnings("error::skdpbo.exceptions.DryRunWarning")
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
     def test_scores_that_fit_no_class_are_reported_before_the_charge(self):
         """On protected rows the worst score, in silence."""
 
@@ -206,12 +208,9 @@ class TestSearch:
 
         search = DPGridSearchCV(ThreeScores(X_bounds=(-5, 5)), {}, protect="all", scoring="roc_auc")
         with (
-            warnings.catch_warnings(),
             PrivacyLedger(epsilon=99.0, delta=0.1) as ledger,
             pytest.raises(DryRunWarning, match="must return one score for each class"),
         ):
-            warnings.simplefilter("ignore", SkdpboWarning)
-            warnings.simplefilter("error", DryRunWarning)
             search.fit(self.X, self.Y)
         assert ledger.entries == ()
 
