@@ -1131,4 +1131,22 @@ MISTAKES += [
         "fit_params, y)",
         "tests/model_selection/test_public_memory.py -k another_metric",
     ),
+    (
+        "privacy/_privacy_profile.py",
+        "(1 + math.exp(-bound))",
+        "(1 + math.exp(bound))",
+        "tests/privacy/test_privacy_profile.py -k response_that_fails",
+    ),
+    (
+        "privacy/_profile_table.py",
+        "-float(deltas.min())",
+        "-float(deltas.max())",
+        "tests/privacy/test_privacy_profile.py -k below_zero",
+    ),
+    (
+        "model_selection/_private_choice.py",
+        "counted and _SCHEMA",
+        "counted or _SCHEMA",
+        "tests/model_selection/test_groups.py -k but_for_the_numbers",
+    ),
 ]
