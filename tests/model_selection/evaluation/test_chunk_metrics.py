@@ -9,6 +9,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import (
     average_precision_score,
+    balanced_accuracy_score,
     cohen_kappa_score,
     f1_score,
     fbeta_score,
@@ -195,10 +196,11 @@ class TestValues:
             ("f1", 0.0, 1.0),
             (make_scorer(fbeta_score, beta=2, labels=[1]), 0.0, 1.0),
             (make_scorer(cohen_kappa_score), -1.0, 1.0),
+            (make_scorer(balanced_accuracy_score, adjusted=True), -1.0, 1.0),
             ("r2", -1.0, 1.0),
             ("neg_max_error", -2.0, 0.0),
         ],
-        ids=["f1", "f2", "kappa", "r2", "max_error"],
+        ids=["f1", "f2", "kappa", "adjusted", "r2", "max_error"],
     )
     def test_ranges(self, scoring, lower, upper):
         metric = chunk_metric(scoring, 2.0)
