@@ -347,8 +347,10 @@ class TestNeighbours:
             if hasattr(scorer, "sum_groups"):
                 start = 1
                 for group in scorer.sum_groups(n):
-                    parts = [np.array(s[start : start + group.size]) for s in sums]
-                    moved[start] = np.abs(parts[0] - parts[1]).sum() / group.sensitivity
+                    change = np.subtract(*(s[start : start + group.size] for s in sums))
+                    moved[start] = np.abs(change).sum() / group.sensitivity
+                    # That of Gaussian noise, but for the rounding of this norm.
+                    assert np.linalg.norm(change) <= group.l2_sensitivity * (1 + 1e-12)
                     start += group.size
                 assert start == len(sums[0])
                 assert sum(group.share for group in scorer.sum_groups(n)) == 1
