@@ -138,6 +138,11 @@ class TestNoise:
         assert spent <= 0.7**2
         assert spent == pytest.approx(0.7**2, rel=1e-6)
 
+    def test_l2_sensitivity_is_rounded_up(self):
+        for l1 in range(1, 60):
+            group = SumGroup(3, l1, Fraction(1), 1)
+            assert Fraction(group.l2_sensitivity) ** 2 >= l1
+
     def test_shares_of_epsilon_add_up(self):
         group = SumGroup(3, 2, Fraction(1, 5), 1)
         mechanism, std = SumNoise(Fraction(1)).mechanism(group)
