@@ -123,7 +123,8 @@ class TestValues:
             model.classes_ = np.array(classes)
             how = {"budget": budget(1.0), "source": None}
             scorer = resolve_trial_scorer("matthews_corrcoef", model)
-            assert trial_score(model, rows(50), scorer, **how).value == -1.0
+            score = trial_score(model, rows(50), scorer, **how)
+            assert (score.value, score.std) == (-1.0, 0.0)
 
 
 class TestNoise:
