@@ -198,6 +198,14 @@ class TestChoice:
         assert exact_value(informed, sums, len(y)) == pytest.approx(scorer(estimator, X, y))
         assert sums[0] == scorer.exact_sums(outcomes)[0]
 
+    def test_wrong_pairs_count_by_the_number_of_pairs_of_their_classes(self):
+        """The choice is by the average AUC: few pairs of a rare class are as much as many."""
+        counts = np.array([30, 90, 180])
+        estimator, *_ = classification(3)
+        scorer = scorer_of("roc_auc_ovr", estimator, np.repeat(estimator.classes, counts))
+        of_class = scorer.weights * counts * (counts.sum() - counts)
+        assert np.ptp(of_class) <= 0.001 * of_class.mean()
+
     def test_an_expected_auc_spares_the_noise_of_a_rare_class(self):
         y = (np.arange(5000) % 12 == 0).astype(int)
         # Two fifths of the pairs are wrong, and the count of 417 positives is noisy.
