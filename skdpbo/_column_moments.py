@@ -29,7 +29,7 @@ def histogram_sensitivity():
     return math.sqrt(2.0)
 
 
-def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
+def release_counts(counts, mu, sensitivity, source, sizes=None):
     """Release counts of records, of which those of a group share one.
 
     Parameters
@@ -43,8 +43,6 @@ def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
     source : RandomSource
     sizes : ndarray or None
         Number of records in the group of each row.
-    **n_draws : int
-        Of `GaussianMechanism`.
 
     Returns
     -------
@@ -54,7 +52,8 @@ def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
         Standard deviation of the noise of each.
     """
     step = count_step(sizes)
-    mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, **n_draws)
+    n = counts.size
+    mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, n_draws=n)
     noisy = np.asarray(mechanism.release(counts.ravel(), source), dtype=np.float64) * step
     return noisy.reshape(counts.shape), mechanism.sigma
 
@@ -225,7 +224,7 @@ def is_box_wide(radius, moments, noise, low, high, shows=True):
     least = reached / max(reached + len(squares) - d, radius**2) / 2  # of half of the rows
     sd = noise[1] * math.sqrt(d)
     in_noise = squares[: len(low)][taken].sum() < _IN_NOISE * sd
-    return bool(in_noise and 0 < (_FAR_ABOVE if shows else _ABOVE) * sd <= least)
+    return bool(in_noise and (_FAR_ABOVE if shows else _ABOVE) * sd <= least)
 
 
 def at_one_end(mean, square, noise):

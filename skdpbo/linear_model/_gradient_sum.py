@@ -106,7 +106,7 @@ class GradientRelease:
         # Steps as fine as integers allow: sums over n records stay below 2^61, the noise's sd
         # 2 bound / mu below 2^48; ceil(clip) > log2(clip) errs on the coarse side.
         room = min(_SUM_BITS - math.ceil(math.log2(n)), _NOISE_BITS - 1 + math.floor(math.log2(mu)))
-        self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - max(0, math.ceil(clip))))
+        self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - math.ceil(clip)))
         # An integer, to which residuals are cut and the noise is calibrated alike.
         self.bound = math.floor(clip * 2.0 ** (_ROW_BITS + self._bits))
         # In proportion to the weights, so that all classes are clipped alike.

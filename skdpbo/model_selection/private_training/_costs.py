@@ -161,9 +161,7 @@ class StatedCosts:
                 )
         for model in models:
             # Else the share of zeros among protected values would decide on the output's type.
-            if isinstance(model, ColumnTransformer):
-                model.set_params(sparse_threshold=0)
-            for value in model.get_params(deep=True).values():
+            for value in (model, *model.get_params(deep=True).values()):
                 if isinstance(value, ColumnTransformer):
                     value.set_params(sparse_threshold=0)
         # At epsilon 1, before any budget is known: a step is taken to state one kind for all.

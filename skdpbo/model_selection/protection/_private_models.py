@@ -109,12 +109,10 @@ class PrivateModelsProtection(AllRecordsProtection):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
         refuse_unknown_groups(self.searcher.estimator, self.selection)
         stated = for_groups_of_all_records(guarantee)
-        # Every plan that was made: what a model's cost for a group assumes beyond that of a record.
+        # Every plan that was made: a model's cost for a group may assume more than for a record.
         for models, n_samples in self._budgeted:
-            for of_record, of_group in costs_of_groups(models, n_samples):
-                known = for_groups_of_all_records(of_record).assumptions
-                own = (text for text in of_group.assumptions if text not in known)
-                stated = stated.assuming(*own, status=of_group.status)
+            for _, of_group in costs_of_groups(models, n_samples):
+                stated = stated.assuming(*of_group.assumptions, status=of_group.status)
         return stated
 
     def planned(self, parts):
