@@ -33,7 +33,7 @@ def histogram_sensitivity():
     return math.sqrt(2.0)
 
 
-def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
+def release_counts(counts, mu, sensitivity, source, sizes=None):
     """Release counts of records; with groups, a group counts as one record.
 
     Parameters
@@ -47,8 +47,6 @@ def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
     source : RandomSource
     sizes : ndarray or None
         Number of records in the group of each row.
-    **n_draws : int
-        Parameter of `GaussianMechanism`.
 
     Returns
     -------
@@ -58,7 +56,8 @@ def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
         Standard deviation of the noise of a count.
     """
     step = histogram_step(sizes)
-    mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, **n_draws)
+    n = counts.size
+    mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, n_draws=n)
     noisy = np.asarray(mechanism.release(counts.ravel(), source), dtype=np.float64) * step
     return noisy.reshape(counts.shape), mechanism.sigma
 
@@ -228,7 +227,7 @@ def is_box_wide(radius, moments, noise, low, high, shows=True):
     least = reached / max(reached + len(squares) - d, radius**2) / 2  # if half of the rows do
     sd = noise[1] * math.sqrt(d)
     in_noise = squares[: len(low)][taken].sum() < _IN_NOISE * sd
-    return bool(in_noise and 0 < (_FAR_ABOVE if shows else _ABOVE) * sd <= least)
+    return bool(in_noise and (_FAR_ABOVE if shows else _ABOVE) * sd <= least)
 
 
 def at_one_end(mean, square, noise):

@@ -128,7 +128,7 @@ def _released_counts(table, source, name, check, columns, edges, mu):
     blocks = (block[:, columns] for block in row_blocks(table, check, name))
     counts = column_counts(blocks, edges, sizes)
     sensitivity = counts_sensitivity(len(columns))
-    return release_counts(counts, mu, sensitivity, source, sizes, n_draws=counts.size)
+    return release_counts(counts, mu, sensitivity, source, sizes)
 
 
 def _powers_that_stand_out(noisy, sigma, n_records):

@@ -5,7 +5,7 @@ import functools
 import sys
 from collections import deque
 from enum import Enum
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 
 import numpy as np
 from joblib.memory import MemorizedFunc
@@ -134,7 +134,9 @@ def _mutable_parts(value):
             pending += part
         elif isinstance(part, np.ndarray) and part.dtype.hasobject:
             pending += part.ravel().tolist()
-        elif isinstance(part, MethodType):
+        elif isinstance(part, functools.partial):
+            pending += [part.func, part.args, part.keywords]
+        elif isinstance(part, MethodType | BuiltinMethodType):  # no copy has another list's append
             pending.append(part.__self__)
         if hasattr(part, "__dict__") or isinstance(part, _MUTABLE):
             found[id(part)] = part

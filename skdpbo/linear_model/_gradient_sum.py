@@ -106,7 +106,7 @@ class GradientRelease:
         # The finest step with sums over n records below 2^61 and a standard deviation of the noise,
         # 2 bound / mu, below 2^48; ceil(clip) > log2(clip) errs on the coarse side.
         room = min(_SUM_BITS - math.ceil(math.log2(n)), _NOISE_BITS - 1 + math.floor(math.log2(mu)))
-        self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - max(0, math.ceil(clip))))
+        self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - math.ceil(clip)))
         # An integer, to which residuals are shortened and the noise is calibrated.
         self.bound = math.floor(clip * 2.0 ** (_ROW_BITS + self._bits))
         # In proportion to the weights, so that clipping affects all classes alike.

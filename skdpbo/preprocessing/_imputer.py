@@ -187,8 +187,8 @@ def _medians(rows, mu, source):
     n_features = rows.shape[1]
     # Dyadic, as cumulated counts of one fine histogram have up to 32 times the noise of a count.
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
-    sensitivity, n_draws = counts_sensitivity(LEVELS * n_features), n_features * 2 ** (LEVELS + 1)
-    noisy, sigma = release_counts(counts, mu, sensitivity, source, rows.sizes, n_draws=n_draws)
+    sensitivity = counts_sensitivity(LEVELS * n_features)
+    noisy, sigma = release_counts(counts, mu, sensitivity, source, rows.sizes)
     fewest = _FEWEST * math.sqrt(2.0) * sigma  # the noise of a sum of two counts
     return np.array([quantile_of_counts(row, 0.5, fewest) for row in noisy])
 

@@ -194,7 +194,7 @@ HOMES = {
     "model_selection.scoring._user_loss": "make_per_record_scorer",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",
     "model_selection.scoring.metrics._confusion": (
-        "Ratio confusion_cells cost_matrix one_vs_rest_counts"
+        "Matthews Ratio confusion_cells cost_matrix one_vs_rest_counts"
     ),
     "model_selection.scoring.metrics._pair_counts": (
         "PairTable capped_excess_pairs doubled_wrong_pairs excess_pairs majority_cap "

@@ -168,9 +168,7 @@ class StatedCosts:
                 )
         for model in models:
             # Else the type of the output would depend on the share of zeros in protected values.
-            if isinstance(model, ColumnTransformer):
-                model.set_params(sparse_threshold=0)
-            for value in model.get_params(deep=True).values():
+            for value in (model, *model.get_params(deep=True).values()):
                 if isinstance(value, ColumnTransformer):
                     value.set_params(sparse_threshold=0)
         # At epsilon 1, as no budget is known yet: the kind is assumed not to depend on epsilon.

@@ -111,10 +111,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         stated = for_groups_of_all_records(guarantee)
         # Of every plan: assumptions of a model's cost for a group beyond those for a record.
         for models, n_samples in self._budgeted:
-            for of_record, of_group in costs_of_groups(models, n_samples):
-                known = for_groups_of_all_records(of_record).assumptions
-                own = (text for text in of_group.assumptions if text not in known)
-                stated = stated.assuming(*own, status=of_group.status)
+            for _, of_group in costs_of_groups(models, n_samples):
+                stated = stated.assuming(*of_group.assumptions, status=of_group.status)
         return stated
 
     def planned(self, parts):

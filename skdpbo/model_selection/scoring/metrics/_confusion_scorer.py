@@ -64,14 +64,14 @@ class ConfusionScorer(MetricScorer):
         Number of public rows of each class; costs depend on these frequencies.
     positive : int or None
         Code of the positive class, with ``average="binary"``.
-    adjusted : bool, default=False
+    adjusted : bool
         Rescale the score so that chance is 0, as ``balanced_accuracy_score(adjusted=True)``.
     """
 
     nearest_mean = "'accuracy' or make_per_record_scorer with class_weight"
 
     def __init__(
-        self, public_scorer, *, name, metric, average, classes, counts, positive, adjusted=False
+        self, public_scorer, *, name, metric, average, classes, counts, positive, adjusted
     ):
         chance = 1 / len(classes)
         lower = -chance / (1 - chance) if adjusted else metric.lower
