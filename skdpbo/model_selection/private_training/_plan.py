@@ -62,7 +62,7 @@ class TrialPlan:
     rule: BestOfTrials | PublishedScores
     budget: PrivacyGuarantee
     guarantee: PrivacyGuarantee
-    composes: bool
+    composes: bool = True
     releases_model: bool = True
 
     @property
