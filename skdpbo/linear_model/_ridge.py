@@ -28,7 +28,8 @@ from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords, co
 from skdpbo.mechanisms import split_budget
 from skdpbo.privacy._checks import check_flag, check_within
 
-_SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
+# Of the squared budget: at n mu = 1, the least and the most. Few records need more to be centred.
+_SHARE_OF_SCALES, _SHARE_OF_TARGETS = (40.0, 0.1, 0.3), (10.0, 0.02, 0.1)
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations
 _UNEXPLAINED = 0.05  # share of the targets' squares: less is no effect that a user would see
@@ -239,7 +240,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         """Release the scales of the columns; return records, scales, the budget left, moments."""
         d, centre = rows.shape[1], bool(self.fit_intercept)
         joined = JoinedRows(rows, targets)
-        mu_left, mu_scales = split_budget(mu, _SHARE_OF_SCALES)
+        mu_left, mu_scales = _split(mu, rows.shape[0], _SHARE_OF_SCALES)
         radius, moments, noise = release_moments(joined, mu_scales, _QUANTILE, source)
         means, squares = np.split(moments, 2)
         known = {"radius": radius, "noise": noise, "signal_noise": 1 / (rows.shape[0] * mu)}
@@ -266,7 +267,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
             Whether z explains some target, by what was released.
         """
         n, n_targets = records.shape
-        mu_moments, mu_targets = split_budget(mu, _SHARE_OF_TARGETS)
+        mu_moments, mu_targets = _split(mu, n, _SHARE_OF_TARGETS)
         half_width = release_radius(
             # The largest target of each record, in the form of `norm_counts`.
             ((part, np.abs(t).max(axis=1, keepdims=True)) for part, _, t in records.blocks()),
@@ -333,3 +334,9 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         predicted = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
         # Rows far from the others weigh little in the fit. No error grows: targets are within.
         return np.clip(predicted, *self.y_bounds_)
+
+
+def _split(mu, n_records, share):
+    """Split a budget by a share that falls with its product with the number of records."""
+    at_one, least, most = share
+    return split_budget(mu, float(np.clip(at_one / (n_records * mu), least, most)))
