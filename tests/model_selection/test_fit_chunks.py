@@ -590,6 +590,12 @@ class TestRefusals:
             search.fit(X, LABELS)
         assert not ledger.entries
 
+    def test_targets_of_three_dimensions(self):
+        search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, **ALL)
+        with PrivacyLedger(epsilon=9.0) as ledger, pytest.raises(ValueError, match="dimensions"):
+            search.fit(X, LABELS[:, None, None])
+        assert not ledger.entries
+
     def test_groups(self):
         search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, **ALL)
         with pytest.raises(ValueError, match="at least one row, or group of rows, for each chunk"):
