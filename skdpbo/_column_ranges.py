@@ -78,7 +78,7 @@ def warn_of_no_range(estimator, names, n_rows=None):
         )
 
 
-def released_ranges(table, mu, source, name="X", *, missing=False):
+def released_ranges(table, mu, source, name="X"):
     """Protected: release the range of each column (docs: Private linear models, Ranges).
 
     Parameters
@@ -89,9 +89,7 @@ def released_ranges(table, mu, source, name="X", *, missing=False):
         The releases together are mu-GDP.
     source : RandomSource
     name : str, default="X"
-        Name of the table in errors.
-    missing : bool, default=False
-        Whether NaN is allowed; infinity is an error.
+        Name of the table in the error for infinite values; missing ones are in no bin.
 
     Returns
     -------
@@ -106,7 +104,7 @@ def released_ranges(table, mu, source, name="X", *, missing=False):
     # A public rule: if noise would hide the parts, the powers of two get the whole budget.
     if n < _CLEAR * counts_sensitivity(d) / min(parts):
         rest, parts = mu, ()
-    release = partial(_released_counts, table, source, name, "allow-nan" if missing else True)
+    release = partial(_released_counts, table, source, name)
     noisy, sigma = release(np.arange(d), np.tile(_EDGES, (d, 1)), rest)
     low, high, found = _powers_that_stand_out(noisy, sigma, n)
     for part in parts:
@@ -122,10 +120,10 @@ def released_ranges(table, mu, source, name="X", *, missing=False):
     return (low, high), found
 
 
-def _released_counts(table, source, name, check, columns, edges, mu):
+def _released_counts(table, source, name, columns, edges, mu):
     """Protected: release the counts of some columns; return them and their noise deviation."""
     sizes = group_sizes(table)
-    blocks = (block[:, columns] for block in row_blocks(table, check, name))
+    blocks = (block[:, columns] for block in row_blocks(table, "allow-nan", name))
     counts = column_counts(blocks, edges, sizes)
     sensitivity = counts_sensitivity(len(columns))
     return release_counts(counts, mu, sensitivity, source, sizes)

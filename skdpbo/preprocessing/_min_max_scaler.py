@@ -102,7 +102,7 @@ class DPMinMaxScaler(PrivateScaler):
 
     def _release(self, table, bounds, mu, source):
         if bounds is None:
-            bounds, _ = released_ranges(table, mu, source, missing=True)
+            bounds, _ = released_ranges(table, mu, source)
         self.data_min_, self.data_max_ = bounds
         self.data_range_ = self.data_max_ - self.data_min_
         self.scale_ = 1 / self.data_range_  # given and released ranges have a positive width

@@ -207,7 +207,10 @@ HOMES = {
     "preprocessing._category_columns": "category_counts category_key key_positions",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
-    "privacy._checks": "check_count check_delta check_mu check_positive check_real check_within",
+    "privacy._checks": (
+        "check_count check_delta check_mu check_positive check_positive_delta check_real "
+        "check_within"
+    ),
     "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum mu_beside",
     "privacy._conversions": (
         "delta_from_mu gaussian_sigma l2_laplace_scale mu_from_pure_epsilon "

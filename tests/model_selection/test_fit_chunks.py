@@ -530,6 +530,7 @@ class TestRelease:
         only_zeros = search.fit(X[:40], y, sample_weight=1.0 - y + 1e-12).best_score_
         assert half == pytest.approx(-0.25, abs=0.05)
         assert only_zeros == pytest.approx(-0.5, abs=1e-6)
+        assert "is among what fit is given" not in str(search.privacy_)  # they are cut, too
 
     def test_entries_that_do_not_go_with_the_rows_stay_as_they_are(self):
         class Noting(DummyRegressor):
@@ -541,6 +542,7 @@ class TestRelease:
 
         search = DPGridSearchCV(Noting(), {}, loss_bound=1.0, **ALL)
         search.fit(X[:40], np.arange(40.0), levels=np.array([1.0, 2.0]))
+        assert "no protected record is among what fit is given as levels" in str(search.privacy_)
         assert len(Noting.noted) >= 4
         assert {levels.dtype for levels in Noting.noted} == {np.dtype(np.float64)}
 

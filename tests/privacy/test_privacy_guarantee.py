@@ -17,6 +17,7 @@ from _support.internals import (
     check_delta,
     check_mu,
     check_positive,
+    check_positive_delta,
     check_real,
     check_within,
     delta_from_mu,
@@ -101,6 +102,11 @@ def test_delta_lies_below_one(bad):
     almost_one = 1 - Fraction(1, 10**30)
     with pytest.raises(ValueError, match="delta"):
         check_delta(almost_one)
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 3), Fraction(1, 10)])
+def test_a_fraction_as_the_delta_of_a_budget_is_rounded_down_and_of_a_statement_up(delta):
+    assert Fraction(check_positive_delta(delta)) < delta < Fraction(check_delta(delta))
 
 
 def test_checks_do_not_round_what_is_used_exactly():

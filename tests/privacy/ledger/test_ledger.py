@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import time
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -74,6 +75,18 @@ def test_a_pure_budget_refuses_delta():
         ledger.charge(gaussian(0.1))
     with pytest.raises(BudgetExceededError):
         ledger.charge(PrivacyGuarantee(epsilon=1.0, delta=1e-300))
+
+
+def test_what_is_spent_is_stated_at_the_sum_of_the_deltas():
+    ledger = PrivacyLedger(3.0, 1e-4)
+    ledger.charge(PrivacyGuarantee(epsilon=1.0, delta=1e-5))
+    assert ledger.spent() == (1.0, 1e-5)
+
+
+def test_a_budget_is_stated_in_floats():
+    ledger = PrivacyLedger(Fraction(1, 10))
+    ledger.charge(pure(0.1))  # the float, which is larger
+    assert [type(part) for part in (*ledger.spent(), *ledger.remaining())] == [float] * 4
 
 
 def test_gaussian_charges_are_composed_not_added():

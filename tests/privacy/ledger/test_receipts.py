@@ -114,6 +114,15 @@ def test_a_context_that_outlives_a_ledger_does_not_hide_the_one_that_is_open(led
     assert len(ledger.entries) == 1
 
 
+def test_a_context_that_outlives_one_of_two_ledgers_does_not_hide_a_later_one(ledger):
+    with PrivacyLedger(1.0):
+        with PrivacyLedger(1.0):
+            inherited = contextvars.copy_context()
+        with ledger:
+            inherited.run(fit)
+    assert len(ledger.entries) == 1
+
+
 def test_a_payment_that_has_ended_is_handed_to_nobody():
     """A thread that clones while the block ends comes too late."""
     receipt = Receipt("everything", payer=PROCESS.token)

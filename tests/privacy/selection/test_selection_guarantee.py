@@ -436,6 +436,12 @@ class TestLiuTalwar:
         assert 3 * epsilon_from_mu(mu, root**2 / 2) + 3 * root == pytest.approx(total.epsilon)
         assert f"at most {cap}" in total.mechanism
 
+    def test_total_of_a_pair(self):
+        """The root of its own delta is paid for, not that of the largest delta_1."""
+        trial = PrivacyGuarantee(epsilon=0.1, delta=1e-14)
+        total = selection_guarantee(trial, TrialLaw(30), delta=1e-3, method="liu_talwar")
+        assert total.epsilon == pytest.approx(3 * (0.1 + math.sqrt(2e-14)), rel=1e-12)
+
     @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
     @pytest.mark.parametrize("mean", [3, 30, 300])
