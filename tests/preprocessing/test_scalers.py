@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,7 @@ def test_moments_are_near_those_of_the_rows():
     scaler = fitted(DPStandardScaler(X_bounds=(-30, 30)), X)
     np.testing.assert_allclose(scaler.mean_, X.mean(axis=0), atol=0.1)
     np.testing.assert_allclose(scaler.scale_, X.std(axis=0), rtol=0.15)
+    np.testing.assert_allclose(scaler.var_, scaler.scale_**2)
     np.testing.assert_allclose(scaler.transform(X), (X - scaler.mean_) / scaler.scale_)
 
 
@@ -76,6 +78,15 @@ def test_interval_that_starts_at_zero_is_that_around_zero_moved():
     for scaler, shift in ((from_zero, 2.0), (to_zero, -2.0)):
         np.testing.assert_allclose(scaler.mean_, around.mean_ + shift, rtol=1e-12)
         np.testing.assert_array_equal(scaler.scale_, around.scale_)
+
+
+def test_means_that_are_noise_stay_in_their_box():
+    X, box = np.zeros((3, 1)), (-2, 6)
+    scalers = [DPStandardScaler(epsilon=0.1, X_bounds=box, random_state=k) for k in range(20)]
+    with warnings.catch_warnings(action="ignore"):
+        means = [scaler.fit(X).mean_[0] for scaler in scalers]
+    assert max(means) <= 6
+    assert min(means) >= -2
 
 
 def test_constant_column_has_a_positive_scale():
@@ -135,6 +146,7 @@ def test_replaced_record_moves_the_counts_by_their_sensitivity(edges):
             changed = np.linalg.norm(column_counts([other], edges) - base)
             largest = max(largest, float(changed))
     assert 0.999 * counts_sensitivity(3) < largest <= counts_sensitivity(3)
+    assert all(Fraction(counts_sensitivity(n)) ** 2 >= 2 * n for n in range(1, 50))
 
 
 FAR = {
