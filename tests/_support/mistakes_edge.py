@@ -1155,4 +1155,28 @@ MISTAKES += [
         "scale * max(n_records - 1, 1)",
         "tests/model_selection/scoring/metrics/test_metric_scorers.py -k test_bounded",
     ),
+    (
+        "model_selection/evaluation/_chunk_training.py",
+        "    with seeded_generators(SEED):",
+        "    if True:",
+        "tests/model_selection/evaluation/test_chunk_metrics.py -k random_answers",
+    ),
+    (
+        "privacy/selection/_liu_talwar.py",
+        "math.sqrt(2 * profile.delta)",
+        "2 * profile.delta",
+        "tests/privacy/selection/test_selection_guarantee.py -k total_of_a_pair",
+    ),
+    (
+        "privacy/ledger/_charging.py",
+        "any(store not in _OPEN",
+        "all(store not in _OPEN",
+        "tests/privacy/ledger/test_receipts.py -k one_of_two_ledgers",
+    ),
+    (
+        "privacy/_checks.py",
+        "return round_down(check_real",
+        "return round_up(check_real",
+        "tests/privacy/test_privacy_guarantee.py -k rounded_down",
+    ),
 ]

@@ -181,6 +181,10 @@ class TestSensitivity:
         assert chunk_sensitivity(1, 2, 4) > 1
         assert largest_change(table_of_totals(3, 2, None)) > 1
 
+    def test_an_excess_is_moved_by_a_record_that_trains_one_model_or_scores_all(self):
+        assert excess_sensitivity(1, 5, 3) == 5 + 2 * 2  # by a record that does both
+        assert [excess_sensitivity(1, cap, 3, 7) for cap in (5, 9)] == [3 * 2, 9]
+
     @pytest.mark.slow
     @pytest.mark.parametrize(("n", "k", "m"), [(3, 3, None), (2, 2, 2)])
     def test_brute_force_of_the_excess(self, n, k, m):

@@ -33,6 +33,7 @@ from skdpbo.exceptions import (
     BudgetExceededError,
     NoisyGradientWarning,
     NoisyScoreWarning,
+    PublicTrainingWarning,
     UnboundedSensitivityError,
 )
 from skdpbo.linear_model import DPLogisticRegression
@@ -433,6 +434,14 @@ class TestSetApart:
         for position, label in enumerate(self.ORDER):
             own = {tuple(row) for row in X_VAL[label == GROUPS]}
             assert not own & public if position in self.PROTECTED else own <= public
+
+    def test_public_groups_with_long_numbers_stay_apart(self):
+        """As floats, 2^60 and its neighbours are one number."""
+        rows = np.arange(60.0)[:, None]
+        search = search_of(cv=GroupKFold(8))
+        with pytest.warns(PublicTrainingWarning):
+            search.fit(rows, rows[:, 0] > 20, groups=2**60 + np.arange(60) // 3)
+        assert search.n_splits_ == 8
 
     def test_planted_rows_set_apart_one_by_one(self, monkeypatch):
         plant(monkeypatch, "groups: rows are set apart one by one")

@@ -230,7 +230,14 @@ class TestAll:
 
     @pytest.mark.parametrize(
         ("n_samples", "epsilon", "k"),
-        [(2400, 0.5, 12), (1200, 1.0, 6), (300, 1.0, 5), (2400, 9, 5), (None, 0.1, 100)],
+        [
+            (2400, 0.5, 12),
+            (1200, 1.0, 6),
+            (300, 1.0, 5),
+            (2400, 9, 5),
+            (None, 0.1, 100),
+            (None, 1.5, 7),
+        ],
     )
     def test_number_of_chunks(self, n_samples, epsilon, k):
         search = DPGridSearchCV(LogisticRegression(), {}, protect="all", epsilon=epsilon)

@@ -59,6 +59,14 @@ def estimator_of(scoring):
     return Ridge() if scoring in REGRESSION else LogisticRegression()
 
 
+class Guessing(DummyClassifier):
+    """Answers at random, after as many draws as its rows are long."""
+
+    def predict(self, X):
+        np.random.random(int(100 * np.abs(X).sum()))
+        return np.random.random(len(X)) > 0.5
+
+
 class TestParts:
     @pytest.mark.parametrize("held_out", [False, True])
     def test_a_record_is_in_one_part_of_one_chunk(self, held_out):
@@ -109,6 +117,13 @@ class TestSensitivity:
     def test_one_record_changes_one_number(self, scoring):
         changed = list(self.changed_chunks(scoring, 1))
         assert max(changed) == 1
+
+    def test_random_answers_of_a_model_depend_on_no_other_chunk(self):
+        trained = [training(Guessing(), "f1", rows, Y) for rows in (X, X.copy())]
+        _, scored = chunk_parts(trained[1].rows, 0)
+        trained[1].rows.X[scored[0]] = 5.0
+        one, other = (np.array(each.losses([{}])[0]) for each in trained)
+        assert np.flatnonzero(one != other).tolist() == [0]
 
     def test_planted_bug_scored_on_other_chunks(self, monkeypatch):
         plant(monkeypatch, "chunk training: a model is scored on other chunks")
