@@ -565,6 +565,11 @@ class TestIntegersThatFloatsRound:
         assert without_long_integers(array) is array
         assert without_long_integers(short["a"]).dtype == dtype
 
+    @pytest.mark.parametrize(("lowest", "kept"), [(1 - 2**53, True), (-(2**53), False)])
+    def test_negative_ones_are_long_from_the_same_size_on(self, lowest, kept):
+        table = pd.DataFrame({"a": [lowest, 1]})
+        assert (without_long_integers(table) is table) == kept
+
     def test_categories_are_missing_in_both_readings(self):
         public = pd.Series(LONG).astype("category").to_frame("a")
         for cell in (5, None):
