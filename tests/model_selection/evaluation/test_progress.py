@@ -50,7 +50,7 @@ class NoWorker:
 class TestProgress:
     @pytest.mark.parametrize(
         ("verbose", "total", "lines"),
-        [(0, 8, []), (1, 8, [2, 4, 6, 8]), (1, 3, [1, 2, 3]), (2, 3, [1, 2, 3]), (1, 1, [])],
+        [(0, 8, []), (1, 8, [2, 4, 6, 8]), (1, 3, [1, 2, 3]), (2, 5, [1, 2, 3, 4, 5]), (1, 1, [])],
     )
     @pytest.mark.parametrize("batches", ["one", "all", "two"])
     def test_lines_do_not_depend_on_batches(self, verbose, total, lines, batches, capsys):
