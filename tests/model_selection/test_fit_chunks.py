@@ -518,6 +518,12 @@ class TestRelease:
         assert expected > 0.7
         assert search.fit(container(X), LABELS.tolist()).best_score_ == expected
 
+    def test_texts_in_a_series_have_no_columns(self):
+        search = DPGridSearchCV(DummyRegressor(), {}, loss_bound=1.0, **ALL)
+        search.fit(pd.Series(["a text", "another"] * 20), np.arange(40.0))
+        assert search.cv_results_["params"] == [{}]
+        assert not hasattr(search, "n_features_in_")
+
     def test_without_targets(self):
         scorer = make_per_record_scorer(
             lambda y, p: np.square(p).ravel(), bound=9.0, response_method="transform"

@@ -148,6 +148,21 @@ class TestRelease:
         assert search.predict(X[:2]).tolist() == [search.best_estimator_.mean_] * 2
         assert np.isfinite(search.score(X, Y))
 
+    def test_entries_as_long_as_a_secret_number_of_rows_stay_as_they_are(self):
+        class Noting(DPRidge):
+            noted = []
+
+            def fit(self, X, y, levels=None, groups=None):
+                self.noted.append((len(X), levels.dtype))
+                return super().fit(X, y, groups=groups)
+
+        model = Noting(X_bounds=(-3, 3), y_bounds=(-1, 1))
+        search = grid(model, {"alpha": [0.1, 1.0]}, selection="composition")
+        groups = {"groups": np.arange(40) // 2, "groups_val": np.arange(20) // 2}
+        search.fit(X[:40], Y[:40], X_val=X[40:60], y_val=Y[40:60], levels=np.ones(40), **groups)
+        assert (40, np.dtype(np.float64)) in Noting.noted
+        assert {dtype for _, dtype in Noting.noted} == {np.dtype(np.float64)}
+
     def test_the_model_states_the_cost_of_the_search(self):
         search = grid().fit(X, Y)
         assert search.best_estimator_.privacy_ is search.privacy_
