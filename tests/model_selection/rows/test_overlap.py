@@ -4,9 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.dummy import DummyRegressor
 
 from _support.hostile import Hostile, Unseen
 from _support.internals import entries_assumption, refuse_rows_among_entries
+from skdpbo import DPGridSearchCV
+from skdpbo.exceptions import PublicTrainingWarning
 
 N_PUBLIC, N_PROTECTED = 40, 33
 PROTECTED = pd.DataFrame(np.random.RandomState(0).normal(size=(N_PROTECTED, 2)), columns=["a", "b"])
@@ -94,3 +97,12 @@ def test_what_cannot_be_refused_is_named():
     assert entries_assumption({}, N_PUBLIC, N_PROTECTED) is None
     # Of one length with the protected records, weights may be a copy of them.
     assert entries_assumption({"w": weights}, N_PUBLIC, N_PUBLIC).endswith("as w")
+
+
+@pytest.mark.usefixtures("few_public_candidates")
+def test_rows_that_are_given_as_public_too_are_announced():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    search = DPGridSearchCV(DummyRegressor(), {}, cv=2, loss_bound=9.0, score_fraction=0.0)
+    with pytest.warns(PublicTrainingWarning, match="X and X_val share rows"):
+        search.fit(X, X[:, 0], X_val=X[20:], y_val=X[20:, 0])
+    search.fit(X, X[:, 0], X_val=X[20:].copy(), y_val=X[20:, 0])  # without a warning
