@@ -76,6 +76,13 @@ def test_when_all_fits_fail_the_error_is_one_line_and_nothing_is_charged():
     assert not ledger.entries
 
 
+def test_an_unguided_search_raises_what_one_fit_raised_if_told_to():
+    search = DPGridSearchCV(DecisionTreeClassifier(), {"max_depth": [2, -1]}, guide=False)
+    search.fit(X, Y, X_val=X.copy(), y_val=Y)
+    with pytest.raises(ValueError, match="max_depth"):
+        search.set_params(error_score="raise").fit(X, Y, X_val=X.copy(), y_val=Y)
+
+
 def test_an_error_of_several_lines_is_reported_by_its_first():
     rows = ROWS | {"X": np.where(np.arange(4) == 0, np.nan, ROWS["X"])}
     search = DPGridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=2, epsilon=5.0)

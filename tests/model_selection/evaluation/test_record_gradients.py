@@ -75,6 +75,9 @@ class TestBounds:
         worst = [*UNITS[:4], np.full(40, 100)]
         np.testing.assert_array_equal(gradients(filled(rows)), gradients(filled(worst)))
 
+    def test_a_bound_of_real_losses_is_not_rounded(self):
+        assert np.all(gradients(filled([np.ones(3), None], 0.1), np.array([[0.0, 1.0]])) == 0.1)
+
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308])
     @pytest.mark.parametrize("bound", [None, 100.0])
     def test_one_record_moves_its_own_row_only(self, bad, bound):
