@@ -79,6 +79,8 @@ def test_cells_that_cannot_be_hashed_are_missing():
     mended = as_objects(frame)
     assert mended["text"].isna().tolist() == [False, True]
     assert frame.iat[1, 1] == {}
+    two = as_objects(frame.assign(other=pd.Series([[1], "c"], dtype=object)))
+    assert two[["text", "other"]].isna().to_numpy().tolist() == [[False, True], [True, False]]
 
 
 def test_shared_rows():
