@@ -692,6 +692,14 @@ def test_no_odd_cell_is_an_error_or_changes_another(public):
         assert unreadable == [False, False]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of pandas 2.1
+def test_a_number_that_makes_pandas_raise_moves_no_other():
+    private = pd.DataFrame({"a": pd.Series([Decimal("sNaN"), 2.0, None], dtype=object)})
+    rows = in_public_schema(private, None, pd.DataFrame({"a": [1.0, 2.0]}), None)
+    assert (rows.X["a"].isna() | rows.unreadable).tolist() == [True, False, True]
+    assert rows.X["a"][1] == 2.0
+
+
 @pytest.mark.parametrize("container", [pd.Series, np.asarray, lambda y: np.c_[y, y], list])
 @pytest.mark.parametrize("public", [[0.0, 1.0, 2.0], [0, 1, 2]])
 @pytest.mark.parametrize("odd", ODD)
