@@ -234,6 +234,8 @@ def test_equal_values_of_other_types_cannot_choose_a_category_s_name():
     assert category_counts(ones) == category_counts(first) == {("number", 1.0): 500}
     assert category_key(-0.0) == category_key(0.0)
     assert str(category_key(-0.0)) == str(category_key(0.0))
+    assert str([*category_counts(np.array([-0.0, 0.0]))]) == str([category_key(0.0)])
+    assert [category_key(np.str_(text)) for text in ("a", "1.0")] == [("str", "a"), ("str", "1.0")]
 
 
 def categories_of(column):
