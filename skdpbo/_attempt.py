@@ -1,6 +1,6 @@
-"""The one ``except`` of everything that is computed from protected records.
+"""Calls of code that may raise on protected records, and checks of single cells.
 
-And single values that are missing, hidden by a mask, or complex for those of other records.
+No other module catches the errors of such code.
 """
 
 import signal
@@ -19,17 +19,17 @@ def attempt(function, *args, **kwargs):
     """Call a function that may raise anything.
 
     An exception that a protected record has caused, of whatever class, may quote the record and
-    must not end the fit. Only the caller's own interrupt does: it is raised anew, so that no text,
-    traceback or context of the first one is left. So is what the caller's handler of a signal, as
-    of SIGTERM or of an alarm, raises: with its text, as it knows of no record. No frames are kept,
-    which the caller's would hold in a circle: what they own would end, and say so, when the silence
-    is over.
+    must not end the fit. Two kinds do end it: an interrupt (Ctrl-C), which is raised anew without
+    the text, traceback and context of the original; and an error of the caller's signal handler
+    (SIGTERM, an alarm), whose text is kept, as the handler knows of no record. Frames are dropped:
+    they would form a reference cycle, and objects in them would be finalized, possibly with output,
+    only after the process has stopped being silent.
 
     Parameters
     ----------
     function : callable
     *args, **kwargs
-        Of the call.
+        Arguments of `function`.
 
     Returns
     -------
@@ -41,10 +41,10 @@ def attempt(function, *args, **kwargs):
     try:
         return function(*args, **kwargs), None
     except BaseException as error:
-        # Exact classes: anything derived from them is not the caller's own.
+        # Exact classes: user code may raise sub-classes of them.
         interrupt: Any = type(error)
         if not is_among(interrupt, _OF_THE_CALLER):
-            interrupt = error if _is_of_handler(error) else None
+            interrupt = error if _was_raised_by_handler(error) else None
             _drop_frames(error)
             if interrupt is None:
                 return None, error
@@ -52,19 +52,18 @@ def attempt(function, *args, **kwargs):
 
 
 def _pass_on(interrupt):
-    """Raise what is the caller's own; this frame shows it to calls of `attempt` around."""
+    """Raise what ends the fit; outer calls of `attempt` recognise it by this frame."""
     raise interrupt
 
 
-def _is_of_handler(error):
-    """Whether a handler of a signal has raised an error, as its frame shows."""
+def _was_raised_by_handler(error):
+    """Whether a signal handler has raised an error, by the frames of the traceback."""
     frames = BaseException.__traceback__.__get__(error).tb_next  # without that of `attempt`
     # Python calls handlers in the main thread alone.
     if frames is None or threading.current_thread() is not threading.main_thread():
         return False
     handlers = map(signal.getsignal, signal.valid_signals())
-    # An inner call of `attempt` has dropped the frames of an interrupt. Another error leaves one as
-    # well, where it cannot call a function any more: of a record that holds itself.
+    # An inner call of `attempt` has dropped all frames but that of `_pass_on`.
     codes = {_pass_on.__code__, *map(_code_of, handlers)} - {None}
     while frames is not None:
         if frames.tb_frame.f_code in codes:
@@ -74,8 +73,8 @@ def _is_of_handler(error):
 
 
 def _code_of(handler):
-    """Return the code that a handler runs; None of one in C, as that of Ctrl-C, and of none."""
-    if not callable(handler):  # SIG_DFL: an enum, of which the class is called like any other
+    """Return the code object of a handler; None for one in C, as that of Ctrl-C, and for none."""
+    if not callable(handler):  # SIG_DFL is an enum member, whose class has a `__call__`
         return None
     while isinstance(handler, partial):
         handler = handler.func
@@ -85,14 +84,14 @@ def _code_of(handler):
 
 
 def attempt_publicly(function, *args):
-    """As `attempt`, of *public* or synthetic rows: the error keeps its traceback."""
+    """Call `attempt` on *public* or synthetic rows: the error keeps its traceback."""
     frames = []
 
     def noted():
         try:
             return function(*args)
-        except BaseException as its:
-            frames.append(its.__traceback__)
+        except BaseException as raised:
+            frames.append(raised.__traceback__)
             raise
 
     result, error = attempt(noted)
@@ -105,29 +104,29 @@ def is_known(value):
 
 
 def is_among(kind: type, kinds: Iterable[type]) -> bool:
-    """Whether a class is one of several; its own class may define ``==`` and ``hash``."""
+    """Whether a class is one of several, by identity: its metaclass may define ``==``."""
     return any(kind is known for known in kinds)
 
 
 def real_if_exact(cell):
     """Return a complex number without imaginary part as a real one, anything else as it is.
 
-    One complex number among those of other records has made complex ones of all.
+    A single complex number of one record makes an array, and so the other records, complex.
     """
-    # Not of a sub-class, whose attributes may do anything.
+    # Exact types: the attributes of a sub-class may run any code.
     exact = is_among(type(cell), _COMPLEX_TYPES) and cell.imag == 0
     return cell.real if exact else cell
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Raise a TypeError for an array with a mask: what it hides would be read and released."""
+    """Raise a TypeError for a masked array, whose hidden values would be read and released."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
 
 
 def _drop_frames(error):
     """Drop the frames of an error, and the errors that led to it, which have frames, too."""
-    # No recursion, which an error in a thousand groups would end; one may be in a group twice.
+    # No recursion: exception groups may be nested a thousand deep, and contain an error twice.
     pending: list[BaseException] = [error]
     seen: set[int] = set()
     while pending:

@@ -6,7 +6,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, is_known
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._parameters import warn_caller
@@ -14,7 +14,7 @@ from skdpbo._record_groups import placed
 from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex
 from skdpbo.exceptions import SkdpboWarning
 
-NO_LABEL = np.iinfo(np.int64).min  # in integers: a missing label, or one that is no class's
+NO_LABEL = np.iinfo(np.int64).min  # code, in integer labels, of a missing or unknown label
 
 
 class ProbabilityClassifier(ClassifierMixin):
@@ -42,9 +42,9 @@ class ProbabilityClassifier(ClassifierMixin):
 
 
 def checked_classes(classes, y):
-    """Return the public labels, sorted, or None where none are given.
+    """Return the public labels, sorted, or None if none are given.
 
-    Of `y` shape and type alone are looked at: no text is the label of a number.
+    Checks the shape and the declared type of `y` alone: a text never equals a number.
     """
     refuse_sparse_and_complex(y, "y")
     shape = getattr(y, "shape", ())
@@ -54,8 +54,8 @@ def checked_classes(classes, y):
         refuse_other_kind(labels, y)
         if kind_of_type(labels.dtype) == "numbers" and getattr(y, "dtype", None) == np.object_:
             warn_caller(
-                "y is of the type of objects, and classes are numbers: texts, also those of "
-                "numbers, are labels of no class. Give y a type of numbers.",
+                "y is of the type of objects, and classes are numbers: texts, such as '1', are "
+                "labels of no class. Give y a type of numbers.",
                 SkdpboWarning,
             )
     if shape[1:]:  # before the charge: a filter may make it an error
@@ -68,16 +68,16 @@ def checked_classes(classes, y):
 
 
 def _sorted_labels(classes):
-    """Return given labels, sorted; refuse what is no vector of them."""
-    labels, _ = attempt(lambda: np.unique(np.asarray(classes)))  # those of two kinds have no order
-    missing = labels is None or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
-    if missing or np.ndim(classes) != 1 or len(labels) < 2:
+    """Return the given labels, sorted; refuse anything but a vector of two or more."""
+    labels, _ = attempt(lambda: np.unique(np.asarray(classes)))  # texts and numbers have no order
+    invalid = labels is None or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
+    if invalid or np.ndim(classes) != 1 or len(labels) < 2:
         raise ValueError("classes must be a vector that holds at least two labels, none missing.")
     return labels
 
 
 def refuse_other_kind(classes, y):
-    """Raise where of `classes` and `y` one is declared as texts and the other as numbers."""
+    """Raise if one of `classes` and `y` is declared as texts and the other as numbers."""
     kinds = {kind_of_type(dtype) for dtype in (_sorted_labels(classes).dtype, *declared_types(y))}
     if len(kinds - {"objects", "mixed", "decimals"}) > 1:
         raise ValueError(
@@ -87,9 +87,10 @@ def refuse_other_kind(classes, y):
 
 
 def refuse_fractions(classes):
-    """Raise where a class is a fraction: in trainings of a search numbers are whole, or no label.
+    """Raise if a class is a fraction.
 
-    Fractions would be labels again, all of them, beside one that is no number.
+    Trainings of a search pass numeric labels as integers, unless some label is no number: whether
+    a fraction is a label would then depend on other records.
     """
     labels = _sorted_labels(classes)
     if labels.dtype.kind == "f" and (labels % 1).any():
@@ -100,7 +101,7 @@ def refuse_fractions(classes):
 
 
 def refuse_unknown_labels(classes, y):
-    """Raise where none of the public labels `y` is one of `classes`."""
+    """Raise if none of the public labels `y` is one of `classes`."""
     if (label_positions(np.asarray(y, dtype=object).ravel(), _sorted_labels(classes)) < 0).all():
         raise ValueError("classes must hold labels of y: no public row has one of them.")
 
@@ -108,18 +109,18 @@ def refuse_unknown_labels(classes, y):
 def checked_labels(y, classes):
     """Protected: return the labels as a vector.
 
-    With public `classes` errors depend on shape and type. None: the labels are public by
-    declaration, finite, and must be those of classes.
+    With public `classes` errors depend on shape and type alone. With None the set of labels is
+    declared public, and scikit-learn's checks of classification targets apply.
     """
     y, declared = lazy(y), hasattr(y, "dtype") or hasattr(y, "dtypes")
     if classes is not None and not declared:
         y = in_isolation(separate_labels, y)
     array = np.asarray(y)
-    if array.dtype.kind == "c":  # scikit-learn's error quotes them
+    if array.dtype.kind == "c":  # scikit-learn's error quotes values
         raise ValueError("Complex data not supported: y must be real.")
     _refuse_columns(array.shape)
     labels = column_or_1d(y if classes is None else exact_labels(y))
-    if classes is None:  # beside given classes a missing label is another one, as in a list
+    if classes is None:  # with given classes, a missing label is merely one of no class
         check_classification_targets(_present(labels))
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise ValueError("Input y contains NaN or infinity.")
@@ -129,8 +130,8 @@ def checked_labels(y, classes):
 def exact_labels(y):
     """Protected: return nullable numbers and categories of numbers as objects, others as they are.
 
-    numpy makes floats of them, of integers that are categories where one label is missing: those
-    beyond 2^53 would be others then.
+    numpy converts them to floats (integer categories if one label is missing), in which integers
+    beyond 2^53 are rounded.
     """
     types = declared_types(y)
     known = all(t is None or isinstance(t, np.dtype) for t in types)
@@ -140,35 +141,33 @@ def exact_labels(y):
 
 
 def _present(labels):
-    """Protected: the labels without missing ones, which are those of no class."""
+    """Protected: return the labels without missing ones."""
     if labels.dtype.kind != "O":
         return labels[labels != NO_LABEL] if labels.dtype.kind == "i" else labels
-    # Missing ones, NaN, NaT and NA, are not equal to themselves.
-    here = (cell is not None and attempt(lambda c: bool(c == c), cell)[0] for cell in labels)
-    return labels[np.fromiter(map(bool, here), bool, len(labels))]
+    return labels[np.fromiter(map(is_known, labels), bool, len(labels))]
 
 
 def separate_labels(y):
-    """Protected: return the labels of a list, or another sequence, as objects, each by itself."""
+    """Protected: return the labels of a list or other sequence as objects, each converted alone."""
     if hasattr(y, "to_pylist"):  # of Arrow, whose cells equal no label, and whose rows are dicts
         y = (y.column(0) if hasattr(y, "column") else y).to_pylist()
-    # For one text numpy would make texts of all labels.
+    # Objects: a single text would make numpy convert all labels to texts.
     table, _ = attempt(np.asarray, y, dtype=object)
-    # It looks into each of them, and one that raises, or a longer one, changes what it finds.
+    # One by one, since a label that raises, or is a longer row, changes the shape of the table.
     if np.ndim(table) < 2 or table.shape[1:] == (1,):
-        rows = y if hasattr(y, "__getitem__") else table  # as an array alone
+        rows = y if hasattr(y, "__getitem__") else table  # readable as an array alone
         return np.fromiter(map(_label, rows), dtype=object, count=len(rows))
     return table
 
 
 def _label(cell):
-    """Protected: return a label, also of a row that holds one, by itself."""
+    """Protected: return a label, or that of a row of one label."""
     table, _ = attempt(np.asarray, cell, dtype=object)
     return table.item() if table is not None and table.size == 1 else cell
 
 
 def _refuse_columns(shape):
-    """Raise for several columns of labels; the number of rows, secret with groups, is not shown."""
+    """Raise for several columns of labels, without the number of rows, secret with groups."""
     if len(shape) > 2 or shape[1:] not in ((), (1,)):
         columns = ", ".join(map(str, shape[1:]))
         raise ValueError(f"y should be a 1d array, got an array of shape (n, {columns}) instead.")
@@ -182,7 +181,7 @@ def read_labels(y, classes, table, owner):
     y : array-like of shape (n,)
         Protected.
     classes : ndarray or None
-        From `checked_classes`; None: those that occur, which are public by declaration.
+        From `checked_classes`. None: the set of labels that occur is declared public.
     table : ndarray, PlacedRows or other
         From `PrivateEstimator._charged`.
     owner : estimator
@@ -197,7 +196,7 @@ def read_labels(y, classes, table, owner):
     labels = checked_labels(y, classes)
     if classes is None:
         present = _present(labels)
-        if present.dtype == np.longdouble:  # of which some bytes are those of other arrays before
+        if present.dtype == np.longdouble:  # whose padding bytes may hold earlier data
             present = present.astype(np.float64)
         classes = np.unique(present)
         if len(classes) < 2:
@@ -209,10 +208,10 @@ def read_labels(y, classes, table, owner):
 def label_positions(labels, classes):
     """Protected: positions of the labels in `classes`, -1 for any other."""
     if classes.dtype.kind in "biuf" and labels.dtype.kind in "biuf":
-        # searchsorted returns len(classes) for what is above the largest class.
+        # searchsorted returns len(classes) for labels above the largest class.
         positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         return np.where(classes[positions] == labels, positions, -1)
     table = {label: k for k, label in enumerate(classes.tolist())}
-    # A label that cannot be hashed is no class, and no error.
+    # An unhashable label is of no class, and must not raise.
     found = in_isolation(lambda: [attempt(table.get, label, -1)[0] for label in labels.tolist()])
     return np.array([-1 if position is None else position for position in found])

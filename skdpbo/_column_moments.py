@@ -8,34 +8,38 @@ import math
 
 import numpy as np
 
-from skdpbo._record_groups import count_step, shared_counts
+from skdpbo._record_groups import count_by_groups, histogram_step
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 
 _N_EDGES = 16  # radii sqrt(d) 2^(-k/2)
-_HIDDEN = 3.0  # standard deviations of a noisy count
+_HIDDEN = 3.0  # records that the noise hides, in standard deviations of a noisy count
 _SHARE_OF_HISTOGRAM = 0.0625  # of the squared budget
-_CLEAR_OF_ENDS, _FAR = 0.15, 3.0  # of the half-width; standard deviations of the noise
-_SQUARE, _MEAN = 0.95, 0.8  # of records at one end; rows that are shortened have less than 1
-_FAR_ABOVE = 6.0  # standard deviations of the noise of a sum of squares
-_ABOVE = 2.5  # the same, where the model shows no effect of X either
-_IN_NOISE, _PLAIN = 2.0, 50.0  # variance over its noise: of a hidden and of a plain spread
+# For `at_one_end`: largest noise, in half-widths; its standard deviations; and the least mean
+# square and mean of records at one end (below 1, since rows are shortened).
+_CLEAR_OF_ENDS, _FAR = 0.15, 3.0
+_SQUARE, _MEAN = 0.95, 0.8
+# For `is_box_wide`: standard deviations of the noise of a sum of squares by which rows that fill
+# half of their box stand out; and the same if the model shows no effect of X either.
+_FAR_ABOVE = 6.0
+_ABOVE = 2.5
+_IN_NOISE, _PLAIN = 2.0, 50.0  # ratio of variance to its noise: hidden below, clear above
 
 
 def histogram_sensitivity():
     """Largest l2 change of counts when one record moves from a bin to another: sqrt 2, rounded up.
 
-    `math.sqrt(2)` rounds up: its square is above 2.
+    The float `math.sqrt(2)` is above the exact root.
     """
     return math.sqrt(2.0)
 
 
-def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
-    """Release counts of records, of which those of a group share one.
+def release_counts(counts, mu, sensitivity, source, sizes=None):
+    """Release counts of records; with groups, a group counts as one record.
 
     Parameters
     ----------
     counts : ndarray of int
-        In steps of `count_step`. Protected.
+        In steps of `histogram_step`. Protected.
     mu : float
         Gaussian budget.
     sensitivity : float
@@ -43,24 +47,23 @@ def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
     source : RandomSource
     sizes : ndarray or None
         Number of records in the group of each row.
-    **n_draws : int
-        Of `GaussianMechanism`.
 
     Returns
     -------
     noisy : ndarray of the shape of `counts`
         Released, in records.
     sigma : float
-        Standard deviation of the noise of each.
+        Standard deviation of the noise of a count.
     """
-    step = count_step(sizes)
-    mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, **n_draws)
+    step = histogram_step(sizes)
+    n = counts.size
+    mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, n_draws=n)
     noisy = np.asarray(mechanism.release(counts.ravel(), source), dtype=np.float64) * step
     return noisy.reshape(counts.shape), mechanism.sigma
 
 
 def norm_edges(n_features):
-    """Return the radii, ascending, that row norms are counted by; the last one bounds them all."""
+    """Return the edges of the histogram of row norms, ascending; the last bounds all norms."""
     return math.sqrt(n_features) * 2.0 ** (-0.5 * np.arange(_N_EDGES - 1.0, -1.0, -1.0))
 
 
@@ -69,9 +72,9 @@ def norm_counts(rows, edges, sizes=None):
     counts = np.zeros(len(edges), dtype=np.int64)
     for part, block in rows:
         norms = np.sqrt(np.einsum("ij,ij->i", block, block))
-        # Longer rows are in the last bin: every record is in one, whatever its values.
+        # Longer rows count in the last bin, so that every record is in exactly one.
         bins = np.minimum(np.searchsorted(edges, norms), len(edges) - 1)
-        counts += shared_counts(bins, len(edges), sizes, part)
+        counts += count_by_groups(bins, len(edges), sizes, part)
     return counts
 
 
@@ -83,12 +86,12 @@ def release_radius(rows, edges, n_records, mu, quantile, source, sizes=None):
     rows : iterable of (slice, ndarray)
         Protected; passed to `norm_counts`.
     edges : ndarray
-        Ascending; longer rows are counted at the last one.
+        Ascending; longer rows count at the last edge.
     n_records : int
     mu : float
         Gaussian budget.
     quantile : float or None
-        None: as many rows may be longer as the noise of the counts hides, at most a tenth.
+        None: the share of longer rows is what the noise of the counts hides, at most a tenth.
     source : RandomSource
     sizes : ndarray or None
         Number of records in the group of each row; `n_records` is then the number of groups.
@@ -101,7 +104,7 @@ def release_radius(rows, edges, n_records, mu, quantile, source, sizes=None):
 def quantile_edge(noisy, edges, n_records, sigma, quantile=None):
     """Return the edge at a quantile of counts with noise of `sigma`. Post-processing.
 
-    None: the quantile beyond which the noise hides the records, at least .9.
+    None: one minus the share of records that the noise hides, at least .9.
     """
     if quantile is None:
         quantile = max(0.9, 1 - _HIDDEN * sigma / n_records)
@@ -112,8 +115,7 @@ def quantile_edge(noisy, edges, n_records, sigma, quantile=None):
 def nearest_counts(noisy, total):
     """Return the counts nearest to noisy ones that are at least 0 and add up to a public total.
 
-    Sums of the noisy counts themselves pass a share of the total too early, where the noise is
-    large.
+    Without this projection, cumulated noisy counts reach a quantile too early if noise is large.
 
     Parameters
     ----------
@@ -127,18 +129,18 @@ def nearest_counts(noisy, total):
     ndarray of shape (n_bins,)
     """
     descending = np.sort(noisy)[::-1]
-    # What the k largest have to lose to add up to the total; k where the least stays positive.
+    # Projection onto a simplex: subtract a shift from the k largest, k as large as it may be.
     shifts = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
-    # Never empty, in floats either: of one count alone the shift is not above it.
+    # Never empty, also in floats: for k = 1 the shift does not exceed the largest count.
     kept = np.flatnonzero(descending >= shifts)
     return np.maximum(noisy - shifts[kept[-1]], 0.0)
 
 
 def moment_blocks(rows, radius):
-    """Protected: yield (u, c u^2), u the row in units of `radius`, cut to norm 1.
+    """Protected: yield (u, c u^2), u the row in units of `radius`, shortened to norm 1.
 
-    Entries of the box are at most 1, those of u at most 1 / radius: with c = max(1, radius) the
-    squares have norm at most max |c u_j| |u| <= 1, and a record at most sqrt 2.
+    Entries of scaled rows are at most 1, those of u at most 1 / radius. With c = max(1, radius) the
+    squares have norm at most max |c u_j| |u| <= 1, and (u, c u^2) at most sqrt 2.
     """
     for _, block in rows:
         norms = np.sqrt(np.einsum("ij,ij->i", block, block))
@@ -181,10 +183,10 @@ def release_moments(rows, mu, quantile, source):
 
 
 def hidden_columns(moments, noise, low, high):
-    """Return the columns whose spread its noise hides, where that of most columns is plain.
+    """Return the columns whose spread noise hides, if that of most columns is clear of noise.
 
-    Post-processing of released moments. Columns with the bounds 0 and 1 are never among them: rare
-    indicators spread as little there.
+    Post-processing of released moments. Without columns of bounds 0 and 1, in which rare indicators
+    have a small spread as well.
 
     Parameters
     ----------
@@ -201,37 +203,37 @@ def hidden_columns(moments, noise, low, high):
 
 
 def is_box_wide(radius, moments, noise, low, high, shows=True):
-    """Whether the rows hide in the noise, where those that fill half of their box would stand out.
+    """Whether noise hides the rows although rows that fill half of their box would stand out.
 
-    Post-processing of released moments. Where half of the rows reach half of the box or more, in
-    quadratic mean over its columns, it is so by chance alone: in at most 4e-5 of all fits. Columns
-    with the bounds 0 and 1 do not count, as in `hidden_columns`.
+    Post-processing of released moments. A false alarm, if half of the rows reach half of the box or
+    more, in quadratic mean over its columns, has probability at most 4e-5. Columns with the bounds
+    0 and 1 do not count, as in `hidden_columns`.
 
     Parameters
     ----------
     radius, moments, noise
-        As from `release_moments`, of these columns and perhaps others after them.
+        As from `release_moments`, of these columns, which others may follow.
     low, high : ndarray of shape (d,)
         Public box.
     shows : bool, default=True
-        Whether the released model shows an effect of the rows, as far as is known. Where not,
-        less noise than that will do: rows that hide for want of records are meant, too.
+        Whether the released model shows an effect of the rows, if known. If not, a weaker criterion
+        is used, which also covers rows hidden because there are too few.
     """
     taken = ~((low == 0) & (high == 1))
     d, squares = int(taken.sum()), np.split(moments, 2)[1]
-    # A row that reaches half of the box, all its other columns being at their ends, in the units
-    # of the moments: shortened to the radius.
+    # Sum of squares of a row that reaches half of the box, with its other columns at their ends, in
+    # the units of the moments, that is, shortened to the radius.
     reached = d / 4
-    least = reached / max(reached + len(squares) - d, radius**2) / 2  # of half of the rows
+    least = reached / max(reached + len(squares) - d, radius**2) / 2  # if half of the rows do
     sd = noise[1] * math.sqrt(d)
     in_noise = squares[: len(low)][taken].sum() < _IN_NOISE * sd
-    return bool(in_noise and 0 < (_FAR_ABOVE if shows else _ABOVE) * sd <= least)
+    return bool(in_noise and (_FAR_ABOVE if shows else _ABOVE) * sd <= least)
 
 
 def at_one_end(mean, square, noise):
     """Return the columns whose records are nearly all at one end of their bounds, or beyond.
 
-    Post-processing of released moments. Of a column whose noise is not small nothing is known.
+    Post-processing of released moments. Columns with much noise are left out.
 
     Parameters
     ----------

@@ -16,20 +16,20 @@ from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._lazy_rows import computed
-from skdpbo._record_groups import PlacedRows, record_sizes, shared_roots
+from skdpbo._record_groups import PlacedRows, divide_by_root_of_group_size, group_sizes
 from skdpbo._schema import in_doubles, is_dask, refuse_not_finite
 
-_MANTISSA = 53  # integers up to 2^53 are floats
-_LARGEST_BITS = 20  # 8192 rows in one exact product; features keep six digits
-_SUM_BITS = 62  # sums stay within int64
-_NOISE_BITS = 48  # the noise, in units of the products, must fit int64 with room to spare
+_MANTISSA = 53  # integers up to 2^53 are exact floats
+_LARGEST_BITS = 20  # allows exact products of 8192 rows; features keep six digits
+_SUM_BITS = 62  # so that sums fit int64
+_NOISE_BITS = 48  # of the noise's standard deviation, so that noise fits int64
 
 
 class RowMap:
-    """Base class of maps of chunks of records that keep no buffers in between."""
+    """Base class of maps from chunks of records to lattice rows, without buffers."""
 
     def rows(self, centre):
-        """Return the map of records to rows, for targets about `centre`, public: this one."""
+        """Set the public `centre` of the targets; return this map."""
         self.centre = centre
         return self
 
@@ -75,9 +75,8 @@ def lattice_radius(n_records, noise_ratio):
 def rows_on_lattice(rows, step, radius):
     """Protected: truncate rows to multiples of `step`, of norm at most `radius` steps.
 
-    The bound holds exactly, whatever rounding or a wrong bound did to the rows: a row whose
-    integers are too long is shortened. A row with an entry that is not finite becomes zero, so
-    that no error depends on the values.
+    The bound holds exactly, even if rounding or a wrong bound made a row too long: it is shortened.
+    A row with an entry that is not finite becomes zero, so that no error depends on the values.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def shorten_rows(Q, radius):
         Q.
     """
     with np.errstate(all="ignore"):
-        # Exact where it matters: a sum of integers below 2^53. A product per row is one BLAS dot.
+        # Exact for norms up to the radius, as sums of integers below 2^53; one BLAS dot per row.
         norms = np.matmul(Q[:, None, :], Q[:, :, None])[:, 0, 0]
         too_long = np.flatnonzero(~(norms <= radius**2))  # also where a norm is NaN
         if too_long.size:
@@ -139,17 +138,17 @@ def shorten_rows(Q, radius):
 
 
 def exact_chunk(radius):
-    """Largest number of rows whose products of entries of at most `radius` add exactly.
+    """Largest number of rows of norm at most `radius` whose outer products floats add exactly.
 
-    A matrix product of floats is exact, in whatever order it adds, while every partial sum is an
-    integer of at most 53 bits.
+    A matrix product is exact, in any order of its sums, if every partial sum is an integer of at
+    most 53 bits.
     """
     return max(1, 2**_MANTISSA // int(radius) ** 2)
 
 
 def products(Q, sizes, part):
-    """Protected: return the sum of the outer products of a chunk's rows; a group's share one."""
-    Q = shared_roots(Q, sizes, part)
+    """Protected: return the sum of the outer products of a chunk's rows; a group counts as one."""
+    Q = divide_by_root_of_group_size(Q, sizes, part)
     return (Q.T @ Q).astype(np.int64)  # exact for at most ``exact_chunk(radius)`` rows
 
 
@@ -164,8 +163,8 @@ def streamed_sums(rows, X, Y, radius, *, chunk_size, n_jobs=None, sums=products)
         ``rows(X_chunk, Y_chunk, workspace)`` gives float64 of shape (n_chunk, rows.width) that
         hold integers, each row of norm at most `radius`; ``rows.workspace(n)`` gives buffers.
     X : array-like of shape (n, p), PlacedRows or Dask array
-        Protected; read by slices. A Dask array is summed block by block where its blocks are. Of
-        placed rows, those of a group share one.
+        Protected; read by slices. A Dask array is summed block by block on the workers. With
+        `PlacedRows`, a group counts as one record.
     Y : array-like of shape (n, q) or Dask array
         Protected.
     radius : int
@@ -175,13 +174,13 @@ def streamed_sums(rows, X, Y, radius, *, chunk_size, n_jobs=None, sums=products)
     n_jobs : int or None
         Number of threads, as in joblib. With more than one, each runs BLAS on its own.
     sums : callable, default=products
-        ``sums(Q, sizes, part)`` gives int64 of one shape, of a chunk's rows and the sizes of the
-        groups of `part`, or None. Others than outer products may take their place.
+        ``sums(Q, sizes, part)`` returns int64 of a fixed shape, given a chunk's rows, the group
+        sizes of all records (or None) and the slice `part` of the chunk.
 
     Returns
     -------
     ndarray
-        int64; of outer products symmetric, of shape (width, width).
+        int64; for outer products symmetric, of shape (width, width).
 
     Raises
     ------
@@ -197,11 +196,12 @@ def streamed_sums(rows, X, Y, radius, *, chunk_size, n_jobs=None, sums=products)
     if is_dask(X):
         return _dask_sums(rows, X, Y, chunk, sums)
     workers = effective_n_jobs(n_jobs)
-    if not isinstance(X, PlacedRows):  # of groups all: BLAS rounds by how many threads it has
+    # With groups the number of chunks is protected, and BLAS may round by its number of threads.
+    if not isinstance(X, PlacedRows):
         workers = min(workers, -(-n_records // chunk))
     if workers <= 1:
         return _strided_sums(rows, X, Y, chunk, 0, 1, sums)
-    # The BLAS threads of all workers would compete for the processors.
+    # BLAS threads of several workers would compete for the processors.
     with threadpool_limits(1, user_api="blas"):
         parts = Parallel(n_jobs=workers, backend="threading")(
             delayed(_strided_sums)(rows, X, Y, chunk, k, workers, sums) for k in range(workers)
@@ -213,7 +213,7 @@ def _strided_sums(rows, X, Y, chunk, first, stride, sums):
     """Protected: sum over the chunks first, first + stride, ..., with one set of buffers."""
     total: Any = 0
     workspace = rows.workspace(min(chunk, len(X)))
-    sizes = record_sizes(X)
+    sizes = group_sizes(X)
     for start in range(first * chunk, len(X), stride * chunk):
         X_chunk = in_doubles(np.asarray(X[start : start + chunk]))
         Y_chunk = in_doubles(np.asarray(Y[start : start + chunk]))
@@ -228,14 +228,14 @@ def _dask_sums(rows, X, Y, chunk, sums):
     """Protected: sum over the row blocks of a Dask array; the workers return sums of integers."""
     import dask
 
-    # A row is shortened as a whole, so it must not lie in two blocks.
+    # Rows are shortened as a whole, so they must not be split into blocks.
     X = X.rechunk({1: X.shape[1]})
     if not is_dask(Y):
         import dask.array
 
         Y = dask.array.from_array(Y, chunks=(X.chunks[0], Y.shape[1]))
     Y = Y.rechunk({0: X.chunks[0], 1: Y.shape[1]})
-    # Own errors are returned: those of the graph quote what they met.
+    # Errors are returned, not raised: an error in a Dask graph quotes values.
     block = dask.delayed(partial(attempt, _strided_sums), pure=False)
     blocks = zip(X.to_delayed()[:, 0], Y.to_delayed()[:, 0], strict=True)
     parts = computed(*[block(rows, x, y, chunk, 0, 1, sums) for x, y in blocks])

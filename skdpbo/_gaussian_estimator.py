@@ -8,7 +8,7 @@ from skdpbo._parameters import (
     OWN_GROUP,
     OWN_RECORD,
     bounds_or_default,
-    of_class,
+    conditional_if_subclassed,
     warn_caller,
 )
 from skdpbo._private_estimator import PrivateEstimator
@@ -25,11 +25,11 @@ from skdpbo.privacy._guarantee import about_groups
 
 
 class GaussianEstimator(PrivateEstimator):
-    """Base class: the guarantee of one Gaussian budget.
+    """Base class of estimators with one Gaussian budget, and its guarantee.
 
     A sub-class has parameters `epsilon`, `delta` and `random_state`, and class attributes
-    ``_mechanism`` (of the guarantee), ``_finite`` (of its assumptions: what is public of the
-    values) and ``_theory`` (a page). ``_check_public(table, *targets)`` sees shapes, types and
+    ``_mechanism`` (of the guarantee), ``_finite`` (assumptions about values that are public) and
+    ``_theory`` (a page). ``_check_public(table, *targets)`` depends on shapes, types and
     parameters alone, and raises and warns before the charge; the default needs `X_bounds`.
 
     The order of a `fit`, for transformers that of `PrivateTransformer`:
@@ -38,8 +38,8 @@ class GaussianEstimator(PrivateEstimator):
     2. ``guarantee = self._guarantee_of_fit(groups)``; ``guarantee.mu`` is the whole budget.
     3. ``self._charged(guarantee, self._check_public, X, groups=groups)``; then `read_labels`
        and a `BoxedRows` of the table, with ``check_finite()``.
-    4. Releases with the returned source, of budgets from `split_budget`, under
-       ``np.errstate(all="ignore")``. Sums get the ``sizes`` of the rows: a group counts as one.
+    4. Releases with the returned source and budgets from `split_budget`, under
+       ``np.errstate(all="ignore")``. Sums take the ``sizes`` of the rows: a group counts as one.
     5. Fitted attributes from releases, then ``return self._close(n_units(table), guarantee)``.
     """
 
@@ -57,12 +57,12 @@ class GaussianEstimator(PrivateEstimator):
         Parameters
         ----------
         n_records : int
-            Of records, or of groups.
+            Number of records, or of groups.
         guarantee : PrivacyGuarantee
         hidden : sequence of int, default=()
-            Columns of X, and after them targets, from `hidden_columns`.
+            Result of `hidden_columns`: columns of X, then targets.
         is_wide : bool, default=False
-            From `is_box_wide`.
+            Result of `is_box_wide`.
         shows : bool, default=True
             Whether the model shows an effect of X, as given to `is_box_wide`.
         """
@@ -94,7 +94,7 @@ class GaussianEstimator(PrivateEstimator):
         return self
 
     def _check_public(self, table, counted=True):
-        """Return the public box of X, from parameters and shape; rows are public if `counted`."""
+        """Return the public box of X; `counted`: whether the number of rows is public."""
         return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
     def privacy_guarantee(self, n_samples=None, *, groups=False):
@@ -110,28 +110,28 @@ class GaussianEstimator(PrivateEstimator):
         Returns
         -------
         guarantee : PrivacyGuarantee
-            Of one fit: all that it publishes together.
+            Guarantee of all that one fit publishes.
         """
         if n_samples is not None:
             check_count(n_samples, "n_samples")
         stated = self._of_records("group" if check_flag(groups, "groups") else "record")
         if groups:
             stated = about_groups(stated, protects="groups of training records")
-        return of_class(self, stated)
+        return conditional_if_subclassed(self, stated)
 
     def _guarantee_of_fit(self, groups):
-        # A sub-class of a user's need not know groups.
+        # A user's sub-class may override the method without the parameter `groups`.
         return self.privacy_guarantee() if groups is None else self.privacy_guarantee(groups=True)
 
     def _of_records(self, unit):
-        """Return the guarantee; the assumptions name the unit that is one part of the sums."""
-        # The same for all steps of a pipeline, which state it once.
+        """Return the guarantee, whose assumptions name the `unit`, "record" or "group"."""
+        # Worded alike for all steps of a pipeline, which states it once.
         of_all = (
             f"the number of {unit}s, the columns and the types are public",
             "all parameters were chosen without looking at the records",
         )
         if self.releases_nothing:
-            check_positive(self.epsilon, "epsilon")  # a mistake, also where nothing is spent
+            check_positive(self.epsilon, "epsilon")  # invalid even if nothing is spent
             check_positive_delta(self.delta)
             return PrivacyGuarantee(
                 epsilon=0.0,
@@ -140,8 +140,8 @@ class GaussianEstimator(PrivateEstimator):
                 assumptions=of_all,
                 reference=self._theory,
             )
-        labels_are_read = getattr(self, "classes", ()) is None  # no list of them was given
-        # The largest mu of that epsilon and delta: sub-classes split mu^2 among their releases.
+        labels_are_read = getattr(self, "classes", ()) is None  # a classifier without given classes
+        # The largest mu for epsilon and delta; sub-classes split mu^2 among their releases.
         return PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -152,7 +152,7 @@ class GaussianEstimator(PrivateEstimator):
                 *of_all,
                 *self._finite,
                 *(("the labels that occur are public",) if labels_are_read else ()),
-                # Matrix products round by place, which other groups decide without this order.
+                # Rounding of matrix products depends on places, and so on the order of groups.
                 *((OWN_RECORD,) if unit == "record" else (OWN_GROUP, ORDER_OF_GROUPS)),
                 "running time and memory use are not observed",
             ),

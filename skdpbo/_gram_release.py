@@ -76,7 +76,7 @@ def noisy_symmetric(matrix, on_diagonal, off_diagonal, source):
     """Protected: add the noise of one mechanism on the diagonal, of another off it."""
     p = len(matrix)
     noisy, upper = np.zeros((p, p)), np.triu_indices(p, 1)
-    # Each entry off the diagonal once: the other half repeats it, noise included.
+    # Entries above the diagonal are released once and mirrored, noise included.
     noisy[upper] = off_diagonal.release(matrix[upper], source)
     noisy += noisy.T
     noisy[np.diag_indices(p)] = on_diagonal.release(matrix.diagonal().copy(), source)
@@ -86,8 +86,8 @@ def noisy_symmetric(matrix, on_diagonal, off_diagonal, source):
 def lifted(B, sb, n_records):
     """B with its eigenvalues moved into [0, n_records].
 
-    Smoothly at 0: eigenvalues that the noise made negative are small positive ones in truth. At
-    most n: each vector has norm at most 1.
+    Smoothly at 0: eigenvalues that noise has made negative are small positive ones in truth. At
+    most n, as each vector has norm at most 1.
     """
     values, vectors = np.linalg.eigh(B)
     # The positive root of x^2 - v x = sb^2 / 2 for each eigenvalue v.
@@ -95,12 +95,11 @@ def lifted(B, sb, n_records):
     return (vectors * np.minimum(values, n_records)) @ vectors.T
 
 
-# s^2 = 2 q: targets are given two thirds of the weight that would balance the norms; measured
-# flat between 1 and 2.
+# s^2 / q. The value hardly matters between 1 and 2 (measured).
 _S2_PER_TARGET = 2
 SQUARED_NORM = Fraction(_S2_PER_TARGET + 1, _S2_PER_TARGET)  # W^2 = 1 + q / s^2
-# A record of norm W is this much shorter than the lattice allows, so that rounding rarely
-# makes it too long; the noise is larger by as little.
+# A record of norm W is shorter by this factor than the lattice allows, so that rounding rarely
+# makes it too long; the noise grows by the same factor.
 SLACK = 1 - 2.0**-12
 
 
@@ -132,10 +131,10 @@ class NoisyMoments:
 
 
 class GramMethod:
-    """Base class of methods whose `statistics` release the sum over the records."""
+    """Base class of methods that release their sums by `statistics`, a `WhitenedRelease`."""
 
     def release(self, gram, source):
-        """Protected: return the exact sums `gram` with noise, as the `statistics` state them."""
+        """Protected: return the released moments of the exact sums `gram`."""
         return self.statistics.release(gram, source)
 
 

@@ -19,8 +19,8 @@ from skdpbo.surrogate._linalg import cholesky_inverse
 
 _N_ITERATIONS = 8
 _N_VARIANCE_ITERATIONS = 30
-_VARIANCE_TOLERANCE = 1e-3  # relative; the log evidence changes by less than d / 2 times it
-_SMALLEST_SHARE = 1e-10  # of the largest noise variance; keeps the linear algebra finite
+_VARIANCE_TOLERANCE = 1e-3  # relative; it changes the log evidence by less than d / 2 times it
+_SMALLEST_SHARE = 1e-10  # of the largest noise variance, for finite linear algebra
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class WeightPosterior:
     mean : ndarray of shape (d,)
     covariance : ndarray of shape (d, d)
     tau2 : float
-        Variance per coordinate that the privacy noise adds to A', as the model sees it.
+        Variance per coordinate that privacy noise adds to A' in the model.
     """
 
     mean: np.ndarray
@@ -41,7 +41,7 @@ class WeightPosterior:
 
 
 def _kept(method):
-    """Keep what a method of a model returns for each noise variance: several results need it."""
+    """Cache the results of a method for each noise variance."""
 
     @functools.wraps(method)
     def known(self, noise_variance):
@@ -97,7 +97,7 @@ class MomentModel:
         eigen=None,
     ):
         values, vectors = np.linalg.eigh(B) if eigen is None else eigen
-        # The rest is rounding. Of many features few directions are seen: the last of b.
+        # Smaller eigenvalues are rounding errors: only the last ones, `seen`, carry information.
         seen = values > len(values) * np.finfo(float).eps * values[-1]
         self.b, self.seen = np.where(seen, values, 0.0), slice(len(values) - seen.sum(), None)
         self.a = vectors.T @ A
@@ -116,8 +116,8 @@ class MomentModel:
     def log_evidence(self, noise_variance):
         """Return the log density of A' given B+, up to a constant common to all kernels.
 
-        The noise of B is no part of A', so tau2 does not belong here: it would make large
-        amplitudes unlikely for the very reason that they bring more of it.
+        Given B+, A' has no noise of B: tau2, which grows with the amplitude, is left out, as it
+        would penalise large amplitudes.
         """
         e, W, _ = self._decomposed(noise_variance)
         total = e + self.sa**2
@@ -125,7 +125,7 @@ class MomentModel:
 
     @_kept
     def posterior(self, noise_variance):
-        """Return the posterior of v that knows the privacy noise, a :class:`WeightPosterior`."""
+        """Return the posterior of v with the privacy noise in the model, a `WeightPosterior`."""
         noise_variance = noise_variance + self.sf2 * self.map_error
         _, _, tau2 = self._solved(*self._decomposed(noise_variance))
         b, a = self.b[self.seen], self.a[self.seen]
@@ -139,7 +139,7 @@ class MomentModel:
     def dispersion(self, noise_variance):
         """Return the mean square of A' in units of its standard deviations, at least 1.
 
-        It is 1 on average; more means that the model does not describe what was released.
+        It is 1 in expectation; a larger value shows that the model does not fit the release.
         """
         e, W, _ = self._decomposed(noise_variance)
         return max(1.0, float(np.mean((W.T @ self.a) ** 2 / (e + self.sa**2))))
@@ -147,7 +147,7 @@ class MomentModel:
     def residual_sum(self, noise_variance):
         """Return the expected sum of squared residuals of the n targets about phi'v.
 
-        v'A' is too large by the noise of A' that v has followed: its expectation is taken out.
+        v is fitted to the noise of A' as well; the expected excess of v'A' is subtracted.
         """
         e, W, Q = self._decomposed(noise_variance)
         mean, shrunk, _ = self._solved(e, W, Q)
@@ -177,7 +177,7 @@ class MomentModel:
         tau2 contains what the noise of B adds, (B' - B) u; it depends on u, hence the fixed point.
         """
         d, sa2, sb2 = len(self.b), self.sa**2, self.sb**2
-        # Squares in units of Q: with targets of 1e80 they would leave the floats.
+        # Squares in units of Q: with targets of 1e80 they would overflow.
         unit = _power_of_two(Q)
         a, squares = W.T @ self.a, np.einsum("ij,ij->j", Q / unit, Q / unit)
         prior = self.sf2 * (d if self.H is None else np.trace(self.H))
@@ -195,7 +195,7 @@ class MomentModel:
         """Return e, W and Q = sf2 T'T B W for B T'T B sf2 + noise_variance B = W diag(e) W'."""
         b = self.b
         if self.H is None:
-            # In the eigenbasis of B nothing is left to decompose.
+            # All matrices are diagonal in the eigenbasis of B.
             return b * (self.sf2 * b + noise_variance), np.eye(len(b)), np.diag(self.sf2 * b)
         s, e, W, Q = self.seen, np.zeros(len(b)), np.eye(len(b)), np.zeros((len(b), len(b)))
         HB = self.sf2 * self.H[:, s] * b[s]
@@ -205,12 +205,12 @@ class MomentModel:
 
 
 def _power_of_two(matrix):
-    """Return a power of two near the largest entry: dividing by it rounds nothing."""
+    """Return a power of two near the largest entry, by which division is exact."""
     return math.ldexp(1.0, math.frexp(float(np.abs(matrix).max()))[1])
 
 
 def _factor(matrix):
-    """Return the lower factor; the diagonal is raised where rounding spoilt the matrix."""
+    """Return the lower Cholesky factor, with jitter if rounding made the matrix indefinite."""
     raised = np.trace(matrix) * 2.0**-52
     while True:
         try:
@@ -223,9 +223,9 @@ def _factor(matrix):
 def released_noise_variance(model, largest):
     """Return the noise variance of the observations, estimated from released moments.
 
-    The residual sum over n has a standard deviation of about ``syy / n``; the estimate is the
-    posterior mean of a variance that is known to be positive, so it is never 0 and errs on the
-    side of wide intervals when the noise hides it.
+    The mean squared residual has a noise of standard deviation of about ``syy / n``; the estimate
+    is the posterior mean of a variance that is known to be positive. It is never 0, and too large
+    rather than too small if noise hides the variance.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def released_noise_variance(model, largest):
 
 def _positive_mean(mean, sd):
     """Return the mean of a normal variable given that it is positive."""
-    if sd <= 0 or mean > 30 * sd:  # that it is positive adds less than a float shows
+    if sd <= 0 or mean > 30 * sd:  # the condition changes nothing in double precision
         return mean
     z = mean / sd
     if z < -30:

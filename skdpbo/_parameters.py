@@ -9,9 +9,11 @@ import numpy as np
 from skdpbo.exceptions import DefaultBoundsWarning, OutsideBoundsWarning, SeededNoiseWarning
 
 DEFAULT_BOUNDS = (-3.0, 3.0)
-_NARROWEST = 1e-250  # of a range: one over its width is far from the largest float
+_NARROWEST = 1e-250  # smallest width of a range: its reciprocal does not overflow
 _INSIDE = ("skdpbo.", "sklearn.", "joblib.")  # pipelines call their steps through joblib
-_OTHERWISE = {"X_bounds": ", or put a DPMinMaxScaler first, which releases them, and give (0, 1)"}
+_ALTERNATIVES = {
+    "X_bounds": ", or put a DPMinMaxScaler first, which releases them, and give (0, 1)"
+}
 # An assumption of every estimator that is fitted to protected rows.
 OWN_RECORD = "each input row was computed from its own record and from public or released values"
 OWN_GROUP = OWN_RECORD.replace("record", "group")
@@ -26,8 +28,8 @@ def warn_caller(message, category):
     warnings.warn(message, category, stacklevel=level)
 
 
-def of_class(estimator, guarantee):
-    """Return the guarantee of an estimator; a class of one's own may release more than its base."""
+def conditional_if_subclassed(estimator, guarantee):
+    """Make the guarantee of a user's sub-class conditional: it may release more than its base."""
     kind = type(estimator)
     base = next(cls for cls in kind.__mro__ if cls.__module__.startswith("skdpbo."))
     if kind is base:
@@ -46,17 +48,18 @@ def warn_of_ends(bounds, columns=None):
     )
 
 
-def bounds_or_default(bounds, size, name, owner, otherwise=""):
-    """Return bounds of `size` columns as two vectors; a `DefaultBoundsWarning` where None.
+def bounds_or_default(bounds, size, name, owner, alternative=""):
+    """Return bounds of `size` columns as two vectors; None: the default, with a warning.
 
-    The warning names the class of `owner`, one of several steps, and what else it takes.
+    The `DefaultBoundsWarning` names the class of `owner`, as there may be several steps, and what
+    may be given instead of bounds.
     """
     if bounds is None:
         bounds = DEFAULT_BOUNDS
         warn_caller(
             f"{name} of {type(owner).__name__} is not given: {bounds} is used, whatever the units "
             f"are. Give public bounds, the range that values may have"
-            f"{otherwise or _OTHERWISE.get(name, '')}.",
+            f"{alternative or _ALTERNATIVES.get(name, '')}.",
             DefaultBoundsWarning,
         )
     return check_bounds(bounds, size, name)
@@ -74,7 +77,7 @@ def positive_values(values, size, name):
 
 
 def half_widths(bounds, name):
-    """Return half the width of each column's bounds, whose square is a float as well."""
+    """Return half the width of each column's bounds; refuse one whose square is no float."""
     half = bounds[1] / 2 - bounds[0] / 2
     if not ((half > 1e-150) & (half < 1e150)).all():
         raise ValueError(
@@ -84,7 +87,7 @@ def half_widths(bounds, name):
 
 
 def warn_if_seeded(random_state):
-    """Say that the guarantee is void."""
+    """Warn that a seeded run has no privacy guarantee."""
     if random_state is not None:
         warn_caller(
             "random_state makes the noise reproducible: the result carries no privacy guarantee. "
@@ -104,7 +107,7 @@ def check_bounds(bounds, size, name):
     size : int
         Number of columns.
     name : str
-        What to call them in a message.
+        Parameter's name, for messages.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def check_bounds(bounds, size, name):
     Raises
     ------
     ValueError
-        When they are not such a pair.
+        For anything else.
     """
     if isinstance(bounds, str):
         raise ValueError(
@@ -122,7 +125,7 @@ def check_bounds(bounds, size, name):
             "ranges of columns."
         )
     if isinstance(bounds, list) and all(isinstance(bound, tuple) for bound in bounds):
-        # Other libraries take a list with one pair for each column, which looks alike for two.
+        # Other libraries take a list of one pair per column: for two columns the same shape.
         raise ValueError(
             f"{name} is (lows, highs) and not one pair for each column: write "
             f"{_shown(tuple(map(list, zip(*bounds, strict=False))))}, which is "
@@ -152,14 +155,14 @@ def check_bounds(bounds, size, name):
 
 
 def _as_floats(values):
-    """Return an array of floats; refuse texts and truth values, which numpy would read."""
+    """Return an array of floats; refuse texts and truth values, which numpy would convert."""
     if np.asarray(values).dtype.kind in "bSU":
         raise TypeError
     return np.asarray(values, dtype=np.float64)
 
 
 def _shown(bounds):
-    """Return the text of bounds: plain numbers, of a long vector the first six."""
+    """Return bounds as text for a message: plain numbers, at most six of a vector."""
     return reprlib.repr(_plain(bounds))
 
 

@@ -31,14 +31,14 @@ from skdpbo.privacy._stated_html import StatedHTML
 
 
 class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
-    """Base class: the one place where a ledger is charged and protected rows become readable.
+    """Base class of estimators that charge a ledger before they read protected rows.
 
     A sub-class has the parameter `random_state` and a method ``privacy_guarantee(n_samples=None)``,
     which needs no data. Its `fit` checks parameters and shapes, calls `_charged`, and sets
-    ``privacy_`` last. `__init_subclass__` lets a fit that stops leave the object as it was.
+    ``privacy_`` last. `__init_subclass__` wraps `fit` so that it completes or changes nothing.
     """
 
-    _takes: ClassVar[tuple[str, ...]] = ()  # tags of scikit-learn: what X may be or hold
+    _takes: ClassVar[tuple[str, ...]] = ()  # input tags of scikit-learn that are True for X
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -47,22 +47,21 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             return
 
         def rounded(*args, **kwargs):
-            # Of overflow and underflow no error, which a caller may ask numpy and scipy for: it
-            # would cost the budget, also as a warning. What is not finite is refused where it
-            # matters.
+            # No errors or warnings of overflow, which a caller may have asked numpy and scipy for:
+            # they would cost the budget. Values that are not finite are refused where it matters.
             with np.errstate(all="ignore"), special_errstate(all="ignore"):
                 return fit(*args, **kwargs)
 
-        # A fit that stops, by an error or an interrupt, leaves the estimator as it was: released
-        # values would stand there without their guarantee, or beside those of an earlier fit.
+        # A fit that stops, by an error or an interrupt, leaves the estimator unchanged. Otherwise
+        # it would hold released values without their guarantee, or next to those of another fit.
         @wraps(fit)
         def complete_or_unchanged(self, *args, **kwargs):
             before = vars(self).copy()
             try:
-                # An interrupt may leave the error state of numpy changed, but not the caller's.
+                # In a copy of the context: an interrupt may leave numpy's error state changed.
                 return copy_context().run(rounded, self, *args, **kwargs)
             except BaseException:
-                # With its last attribute the fit is complete: a warning was an error.
+                # With a new `privacy_` the fit is complete, and a later warning was an error.
                 if vars(self).get("privacy_") is before.get("privacy_"):
                     vars(self).clear()
                     vars(self).update(before)
@@ -84,10 +83,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            Of all that the fit releases.
+            Guarantee of all that the fit releases.
         check : callable
-            Called with the table and the targets before any value is read; raises what is to be
-            raised without a charge, and warns.
+            Called with the table and the targets before any value is read; raises errors that must
+            come before the charge, and warns.
         X : array-like
             Protected.
         *targets : array-like or None
@@ -100,16 +99,15 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         table : ndarray, Dask array or CSR matrix, or PlacedRows with groups
             Protected.
         checked : object
-            As from `check`.
+            Result of `check`.
         source : RandomSource
         """
-        # First, as a bad random_state must not cost anything.
-        source = noise_source(self.random_state)
+        source = noise_source(self.random_state)  # an invalid random_state costs nothing
         if groups is not None:
             if is_dask(X):
                 raise TypeError("groups need X in memory or in a memory map, not a Dask array.")
             check_group_labels(groups, length_of(X, "X"), name="groups", rows="X")
-        if guarantee.epsilon > 0:  # there is noise
+        if guarantee.epsilon > 0:  # the fit draws noise
             warn_if_seeded(self.random_state)
             warn_if_tracked()
         given = [values for values in (X, *targets) if values is not None]
@@ -119,14 +117,14 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             refuse_sparse_and_complex(y, "y")
             refuse_types(y, "y")
         rehearsed = not readable and self._rehearse(check, X, *targets)
-        if not readable:  # lists and objects are read to learn their shape and type
+        if not readable:  # lists and objects have to be read to know shape and type
             charge_active_ledger(guarantee, type(self).__name__, self)
         table = read(self._checked_table, lazy(X))
         targets = [lazy(y) for y in targets]
         check_columns(self, X, table)
-        # Whatever can fail for public reasons fails here: a charge is never taken back.
+        # All public errors come here, since a charge is never given back.
         with warnings.catch_warnings():
-            if rehearsed:  # and warned
+            if rehearsed:  # the warnings have been given
                 warnings.simplefilter("ignore")
             checked = check(table, *targets)
         if readable:  # before any value is read
@@ -144,8 +142,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     def _rehearse(self, check, *tables):
         """Run a check on zeros of the same shapes, before the charge; return whether it ran.
 
-        The shape of other containers than lists is not known before they are read: some are tried,
-        without a warning. An error that all have in common is of a parameter alone.
+        Containers without a shape other than lists have to be read to know it. For these some
+        shapes are tried, without warnings: an error in all of them is due to a parameter.
         """
         shapes = [values is None or public_shape(values) for values in tables]
         if None not in shapes:
@@ -158,7 +156,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             try:
                 with warnings.catch_warnings(action="ignore"):
                     errors.append(attempt_publicly(self._check_zeros, check, None, stand_ins)[1])
-            finally:  # an earlier fit stays as it is: these shapes may be none of its
+            finally:  # attributes of an earlier fit stay, as these shapes are guesses
                 vars(self).clear()
                 vars(self).update(known)
         if None not in errors and len({(type(error), str(error)) for error in errors}) == 1:
@@ -166,10 +164,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         return False
 
     def _check_zeros(self, check, X, shapes):
-        # Views of one zero: no shape takes memory.
+        # Views of a single zero, which take no memory.
         zeros = [None if shape is True else np.broadcast_to(0.0, shape) for shape in shapes]
         table = self._checked_table(zeros[0])
-        check_columns(self, X, table)  # of this fit, for the check
+        check_columns(self, X, table)  # sets attributes that `check` may need
         check(table, *zeros[1:])
 
     def _checked_targets(self, y):
@@ -181,7 +179,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         return PlacedRows(table, codes)
 
     def _checked_table(self, X):
-        """Check the schema and leave the values alone: they are checked as they are read."""
+        """Check the schema; values are checked when they are read."""
         return checked_table(
             X, "X", ensure_2d=True, estimator=self, accept_sparse="sparse" in self._takes
         )
@@ -197,17 +195,17 @@ class NoisyRegressor(MultiOutputMixin, RegressorMixin):
 
 
 def check_columns(estimator, X, table, *, reset=True):
-    """Set names and number of columns, or check them; the length of no row of a list is read.
+    """Set names and number of columns, or check them, without reading rows of a list.
 
     Parameters
     ----------
     estimator : estimator
     X : array-like
-        As given, with the names if there are any.
+        As given by the user, with column names if there are any.
     table : array of shape (n, d), or list of d columns
-        What was read of `X`.
+        Table made of `X`.
     reset : bool, default=True
-        Whether they are set.
+        Whether names and number are set; otherwise they are compared with those of the fit.
     """
     if not hasattr(X, "shape"):
         width = len(table) if isinstance(table, list) else table.shape[1]
@@ -216,7 +214,7 @@ def check_columns(estimator, X, table, *, reset=True):
 
 
 def read(function, values, *args):
-    """Protected: call a function of values; in isolation where they may have code of their own."""
+    """Protected: call a function of values, in isolation if their types may run user code."""
     if has_numeric_type(values):
         return function(values, *args)
     return in_isolation(function, values, *args)

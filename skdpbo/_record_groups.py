@@ -1,9 +1,9 @@
 """Groups of records, all of whose records are protected together.
 
-Wherever a record adds integers to a released sum, and n_g records of its group do, each adds one
-n_g-th of what it would add alone, toward zero. The group then adds a mean of what its records
-could add: no replaced group moves the sum by more than a replaced record does, whatever the
-numbers of records (``docs/theory/groups.md``).
+In a released sum of integers, each record of a group of n_g records contributes its integers
+divided by n_g and truncated toward zero. A group then contributes at most the mean of its records'
+contributions, so replacing a group moves the sum by no more than replacing a single record would,
+whatever the sizes of groups (``docs/theory/groups.md``).
 """
 
 import math
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from skdpbo._attempt import attempt
 
-_WIDTH = 256  # records that are computed with together, at least: a byte names a place
-_MOST, _CELLS = 2**12, 2**15  # at most: records; numbers of a table
-_NOBODY = 2**60  # size of the group of an empty place: one part of it is nothing
-_COUNT_BITS = 20  # parts of one record in a histogram
+_WIDTH = 256  # smallest batch: a random byte is a place in it
+_MOST, _CELLS = 2**12, 2**15  # largest batch: in records, and in numbers of a table
+_EMPTY_SIZE = 2**60  # group size of an empty place: integers divided by it are 0
+_COUNT_BITS = 20  # histograms count in steps of 2^-20 records
 
 
 def check_group_labels(groups, n_records, *, name="groups_val", rows="X_val"):
-    """Raise a ValueError without one label for each row; no label is read.
+    """Raise a ValueError unless there is one label for each row; no label is read.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def group_codes(
 ) -> NDArray[np.intp]:
     """Number the groups in the order in which they first appear. Call in isolation.
 
-    Only which labels are equal matters, as keys of a dict are. A label that is missing, or that
-    is not equal to itself or cannot be a key, is a group of its own: an error would reveal it.
+    Labels are compared as keys of a dict are. A label that is missing, unequal to itself (NaN) or
+    unhashable forms a group of its own: an error would reveal it.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def group_codes(
 
 
 def _cells(groups):
-    """Protected: return the labels; of Arrow's, None for a date that is none of Python's."""
+    """Protected: return the labels; None for a date of Arrow that Python cannot represent."""
     if not hasattr(groups, "to_pylist") and not hasattr(groups, "dtype"):
         return groups
     cells, error = attempt(_listed, groups)
@@ -100,10 +100,10 @@ def _code_of(known, label, new):
 def place_batches(groups, most=_MOST):
     """Return batches of records in which the records of each group have places of their own.
 
-    The rounding of a prediction may depend on the size of its batch and on its place there. The
-    size is the same for all batches and depends on the number of groups, which is public; the
-    place of a record depends on the number of its group and on its rank in the group alone. So the
-    size of one group does not move the rounding of another.
+    The rounding of a prediction may depend on the size of its batch and on its place there. All
+    batches have one size, a function of the number of groups, which is public. The place of a
+    record is a function of its group's number and of its rank in the group. So the size of one
+    group does not affect the rounding in another.
 
     Parameters
     ----------
@@ -114,12 +114,12 @@ def place_batches(groups, most=_MOST):
     Returns
     -------
     batches : ndarray of shape (n_batches, width), dtype intp
-        Each record once; -1 where a batch has a place left.
+        Each record once; -1 in an empty place.
     """
     n_groups = int(groups.max()) + 1
-    # Whole batches of the first records of the groups; long groups fill a batch of 256 at least.
+    # First records of all groups fill whole batches of equal size, of 256 records at least.
     width = max(_WIDTH, -(-n_groups // -(-n_groups // most)))
-    # Groups start far from those before them and go on: long ones leave few places, too.
+    # Consecutive groups start far apart, so that long groups overlap little and batches are few.
     stride = next(k for k in range(5 * width // 8, width) if math.gcd(k, width) == 1)
     return _batches((groups * stride + _ranks(groups)) % width, width)
 
@@ -127,9 +127,9 @@ def place_batches(groups, most=_MOST):
 def random_batches(n_records, source):
     """Return batches in which each record has a random place, for a secret number of records.
 
-    A record more or less leaves the places of the others as likely as they were, and the size of a
-    batch is a constant: given the places, it moves no rounding of another (Lemma of
-    ``docs/theory/permute_and_flip.md``, "The number stays secret").
+    Adding or removing a record does not change the law of the other records' places, and the size
+    of a batch is constant: given the places, it does not affect the rounding of other records
+    (Lemma of ``docs/theory/permute_and_flip.md``, "The number stays secret").
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def random_batches(n_records, source):
 
 
 def _batches(places, width):
-    """Protected: return as few batches as hold each record in its place, -1 where one is left."""
+    """Protected: return the fewest batches with each record in its place; -1 in empty places."""
     # Records of one place follow each other in the batches.
     ranks = _ranks(places)
     batches = np.full((ranks.max(initial=-1) + 1, width), -1, dtype=np.intp)
@@ -181,8 +181,8 @@ class PlacedRows:
     width : int
         Rows in a batch. Public.
     sizes : ndarray of shape (n_places,), dtype int64
-        Number of records in the group of each row. An empty place has a copy of another row, and
-        the size of a group so large that a part of it is nothing.
+        Number of records in the group of each row. An empty place has a copy of another row, and a
+        group size so large that its contribution is truncated to 0.
     shape : tuple
         (n_places, ...).
     """
@@ -196,7 +196,7 @@ class PlacedRows:
         numbers = np.bincount(codes)
         self.codes = codes
         self.n_groups, self.width = len(numbers), batches.shape[1]
-        self.sizes = np.where(empty.ravel(), _NOBODY, numbers[codes[self._order]])
+        self.sizes = np.where(empty.ravel(), _EMPTY_SIZE, numbers[codes[self._order]])
         self.shape = (len(self._order), *table.shape[1:])
 
     def __len__(self):
@@ -215,7 +215,7 @@ def n_units(table):
     return table.n_groups if isinstance(table, PlacedRows) else table.shape[0]
 
 
-def record_sizes(table):
+def group_sizes(table):
     """Return the number of records in the group of each row, None where there are no groups."""
     return table.sizes if isinstance(table, PlacedRows) else None
 
@@ -226,27 +226,29 @@ def record_codes(table):
 
 
 def placed(table, values):
-    """Protected: return an array with one entry a record in the order of the rows of a table."""
+    """Protected: reorder an array of one entry per record to the order of a table's rows."""
     return values[table._order] if isinstance(table, PlacedRows) else values
 
 
-def shared(units: NDArray[Any], sizes: NDArray[np.int64] | None, rows: slice) -> NDArray[Any]:
+def divide_by_group_size(
+    units: NDArray[Any], sizes: NDArray[np.int64] | None, rows: slice
+) -> NDArray[Any]:
     """Divide the integers that each record adds to a sum by the size of its group, toward zero.
 
     Parameters
     ----------
     units : ndarray of shape (n, k)
-        Integers below 2^52, of any type: a float quotient of such is within less than 1/n of the
-        true one, so that its integer part is exact. Protected.
+        Integers below 2^52, of any type. Protected. A float quotient of such integers has the exact
+        integer part, since its error is below 1 / divisor.
     sizes : ndarray of dtype int64, or None
-        As of `PlacedRows`. None: each record is a unit.
+        As in `PlacedRows`. None: there are no groups.
     rows : slice
         Of the records.
 
     Returns
     -------
     ndarray of shape (n, k)
-        Of the type of `units`. The entries are at most those of `units` divided by the size.
+        Of the type of `units`.
     """
     if sizes is None:
         return units
@@ -254,7 +256,7 @@ def shared(units: NDArray[Any], sizes: NDArray[np.int64] | None, rows: slice) ->
     return parts.astype(units.dtype, copy=False)
 
 
-def shared_roots(Q, sizes, rows):
+def divide_by_root_of_group_size(Q, sizes, rows):
     """Divide integers whose outer products are summed by the root of the size, toward zero.
 
     Parameters
@@ -263,7 +265,7 @@ def shared_roots(Q, sizes, rows):
         float64 that hold integers of at most 2^26, so that squares and the integer parts of their
         quotients and roots are exact. Protected.
     sizes, rows
-        As in `shared`.
+        As in `divide_by_group_size`.
 
     Returns
     -------
@@ -275,20 +277,20 @@ def shared_roots(Q, sizes, rows):
     return np.copysign(np.floor(np.sqrt(np.floor(Q**2 / sizes[rows, None]))), Q)
 
 
-def count_step(sizes):
-    """Return the part of a record that histograms count by: 1 without groups. Public."""
+def histogram_step(sizes):
+    """Return the unit of a histogram's counts, in records: 1 without groups. Public."""
     return 1.0 if sizes is None else 2.0**-_COUNT_BITS
 
 
-def shared_counts(bins, n_bins, sizes, rows):
-    """Protected: count records by bins in steps of `count_step`; those of a group share one.
+def count_by_groups(bins, n_bins, sizes, rows):
+    """Protected: count records per bin, in units of `histogram_step`; a group counts as one record.
 
     Parameters
     ----------
     bins : ndarray of shape (n,), dtype int
     n_bins : int
     sizes, rows
-        As in `shared`.
+        As in `divide_by_group_size`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Re-entrant lock that an interrupt does not leave held."""
+"""Re-entrant lock that is released whenever an interrupt comes."""
 
 import os
 import threading
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 class ReentrantLock:
-    """Re-entrant lock for ``with``: an interrupt comes before it is held or inside the block.
+    """Re-entrant lock for ``with``: an interrupt (Ctrl-C) in ``__enter__`` does not leave it held.
 
-    On Python 3.14 an interrupt (Ctrl-C) may come between ``__enter__`` of a compiled lock and the
-    block.
+    On Python 3.14 an interrupt may come after the ``__enter__`` of a compiled lock and before its
+    block, where nothing would release the lock.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class ReentrantLock:
         self.acquire, self.release = self._lock.acquire, self._lock.release
 
     def free_in_forks(self) -> None:
-        """Let forked processes have it free where a thread that is not in them holds it."""
+        """Free the lock in forked processes where another thread, which they lack, holds it."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._free)
 
@@ -36,7 +36,7 @@ class ReentrantLock:
 
     @property
     def __exit__(self) -> Callable[..., None]:
-        """Leave by the compiled method, which lets go before an interrupt comes."""
+        """Compiled ``__exit__``, which releases the lock before Python handles an interrupt."""
         return self._lock.__exit__
 
     def is_held(self) -> bool:

@@ -1,14 +1,15 @@
-"""Rows of protected tables in bounded memory: blocks scaled to a public box."""
+"""Blocks of rows of protected tables, scaled to a public box, in bounded memory."""
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpbo._record_groups import PlacedRows, n_units, record_sizes
+from skdpbo._record_groups import PlacedRows, group_sizes, n_units
 from skdpbo._schema import in_doubles, refuse_not_finite
 
-_CELLS = 2**15  # of one block: a few copies of it fit in a processor's cache
-_WIDE_ROWS, _WIDE_CELLS = 2**8, 2**18  # of many columns: what is done once a block is large, too
-_MAX_ROWS = 2**13  # a product of one block is exact, see `_gradient_sum`
+_CELLS = 2**15  # per block: a few copies of it fit in a processor's cache
+# With many columns, blocks of more cells, since the work per block grows as well.
+_WIDE_ROWS, _WIDE_CELLS = 2**8, 2**18
+_MAX_ROWS = 2**13  # products of a block are exact then, see `_gradient_sum`
 
 
 class BoxedRows:
@@ -21,9 +22,9 @@ class BoxedRows:
     low, high : ndarray of shape (d,)
         Public box.
     keep_zero : bool, default=True
-        Whether an interval that starts or ends at zero keeps its zero as centre, so that rows of
-        indicators and counts stay short. Its half width is then its whole length. Other intervals
-        are centred.
+        Whether an interval that starts or ends at zero has zero as its centre, so that rows of
+        indicators and counts stay short; its half width is then its length. Other intervals are
+        centred at their middle.
 
     Attributes
     ----------
@@ -36,12 +37,12 @@ class BoxedRows:
     def __init__(self, X, low, high, *, keep_zero=True):
         self._X = X
         self.shape = (n_units(X), X.shape[1])
-        self.sizes = record_sizes(X)
+        self.sizes = group_sizes(X)
         self._low, self._high = low, high
         at_zero = ((low == 0) | (high == 0)) & keep_zero
         # Halved first: the sum of both ends may overflow.
         self.centre = np.where(at_zero, 0.0, low / 2 + high / 2)
-        # The longer side, as the centre may be 0 or rounded: no scaled value exceeds 1.
+        # The longer side, as the centre may be 0 or rounded: scaled values are at most 1.
         self.half_width = np.maximum(high - self.centre, self.centre - low)
         self._inverse = 1 / self.half_width
 
@@ -67,8 +68,8 @@ class BoxedRows:
     def affine(self, factor, shift):
         """Protected: yield the slice of the rows and (scaled row) * factor + shift.
 
-        The array is used again for the next block. Operands have its shape: broadcasting along
-        short rows would take three times as long.
+        The array is overwritten by the next block. Vectors are tiled, as broadcasting along short
+        rows takes three times as long.
 
         Parameters
         ----------
@@ -105,9 +106,9 @@ def row_blocks(X, check=True, name="X"):
     X : ndarray, memory map, Dask array, sparse matrix or PlacedRows of shape (n, d)
         Protected; read by slices of rows.
     check : bool or "allow-nan", default=True
-        Whether missing and infinite values, or infinite ones, raise scikit-learn's error.
+        True: NaN and infinity raise scikit-learn's error; "allow-nan": infinity alone does.
     name : str, default="X"
-        Of the table, in that error.
+        Name of the table in that error.
     """
     size = _block_size(X)
     for start in range(0, X.shape[0], size):
@@ -121,7 +122,7 @@ def row_blocks(X, check=True, name="X"):
 def clipped_product(X, bounds, weights):
     """Return the product of rows, clipped to a box, with weights; blocks of a sparse X are dense.
 
-    A linear model has seen nothing beyond its box: it does not extrapolate.
+    Clipped as in `fit`: a linear model does not extrapolate beyond its box.
     """
     return np.concatenate([np.clip(b, *bounds) @ weights for b in row_blocks(X, check=False)])
 

@@ -1,4 +1,4 @@
-"""The schema of protected records, checked without a word about their values."""
+"""Checks of the types and shapes of protected tables; no error depends on their values."""
 
 import re
 import warnings
@@ -21,14 +21,14 @@ _IMPUTE = (
 )
 
 _SPARSE = "Sparse data was passed for {}, but dense data is required."
-# Kinds of the types of polars, by those of Python that their cells have.
+# Kinds of polars types, by the Python type of their cells.
 _KINDS: dict[type, str] = {
     **dict.fromkeys((bool, int, float), "numbers"),
     **dict.fromkeys((object, type(None)), "objects"),
     str: "texts",
     Decimal: "decimals",
 }
-# Kinds of the types of Arrow, by their names without numbers.
+# Kinds of Arrow types, by their names without digits.
 _KINDS_OF_ARROW = {
     **dict.fromkeys(("bool", "int", "uint", "halffloat", "float", "double"), "numbers"),
     **dict.fromkeys(("string", "large_string", "string_view"), "texts"),
@@ -38,23 +38,23 @@ _COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
 _NO_ROWS = "{} must have one entry for each record, got {}."
 _DATES = "Give dates as numbers, such as days since a fixed date."
-# Work at which the search for common memory is given up; it is a few steps for rows of one table.
+# Limit of `np.shares_memory`; two slices of one table take a few steps.
 _MAX_WORK = 10_000
 _BY_ROW = "__array__", "__array_interface__", "__array_struct__", "__getitem__"
-_SINGLE = -1  # length of a number or a text
-_SINGLES = float, int, str, np.generic, complex, Decimal, Number
+_SCALAR = -1  # stands for the length of a number or a text
+_SCALAR_TYPES = float, int, str, np.generic, complex, Decimal, Number
 
 
 def has_numeric_type(values):
-    """Whether shape and types are known without reading a value: numeric arrays and frames.
+    """Whether values are a numeric array or frame, whose shape and types need no read of values.
 
-    Those of files (h5py, zarr) are not among them: as arrays they would be read.
+    Not arrays in files (h5py, zarr), of which numpy would read the values.
     """
     dtypes = getattr(values, "dtypes", None)  # of a data frame
     dtypes = [getattr(values, "dtype", None)] if dtypes is None else np.ravel(dtypes)
     numeric = (isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes)
-    at_hand = isinstance(values, np.ndarray) or is_dask(values) or hasattr(values, "iloc")
-    return at_hand and all(numeric)
+    is_known_type = isinstance(values, np.ndarray) or is_dask(values) or hasattr(values, "iloc")
+    return is_known_type and all(numeric)
 
 
 def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
@@ -68,18 +68,18 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     values : array-like or Dask array
         Protected.
     name : str
-        What to call them.
+        Parameter's name, for messages.
     ensure_2d : bool
-        Whether one dimension is refused.
+        Whether one-dimensional values are refused.
     estimator : object
         Named in messages.
     accept_sparse : bool, default=False
-        Whether sparse matrices pass; as CSR.
+        Whether sparse matrices are accepted; they are returned as CSR.
 
     Returns
     -------
     ndarray, Dask array or CSR matrix
-        NaN and infinity are still in it.
+        May contain NaN and infinity.
 
     Raises
     ------
@@ -98,11 +98,11 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
                 input_name=name,
                 estimator=estimator,
             )
-            # One long integer or decimal makes objects of all numbers of a list.
+            # A list with one long integer or decimal becomes an array of objects.
             return found.astype(np.float64) if found.dtype.kind == "O" else found
 
     table = values if is_dask(values) else attempt(check, values)[0]
-    if table is None:  # raised outside of the handler: the context of an error has values, too
+    if table is None:  # outside of a handler: its error, which quotes values, would be the context
         raise _refusal(values, name, ensure_2d, check)
     if table.dtype.kind not in "biuf":
         advice = _advice_on_columns(values, name)
@@ -113,7 +113,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
 
 
 def refuse_types(values, name, *, texts=False):
-    """Refuse types that can hold no real number, nor a text if `texts`; no value is read."""
+    """Refuse types other than real numbers, or texts if `texts`; no value is read."""
     _refuse_containers(values, name)
     refuse_equal_names(values, name)
     taken = {"numbers", "objects", *(("texts", "mixed") if texts else ())}
@@ -127,29 +127,29 @@ def refuse_types(values, name, *, texts=False):
 
 
 def refuse_sparse_and_complex(values, name, *, sparse=False):
-    """Refuse by declared types; frames whose columns all are sparse count as sparse matrices.
+    """Refuse complex values, and sparse ones unless `sparse`, by their declared types.
 
-    scikit-learn makes matrices of those that fill with 0, where `sparse` ones are accepted.
+    Of frames of sparse columns, scikit-learn converts those with fill value 0 alone.
     """
     refuse_array_kinds(values, name)
     declared = declared_types(values)
     fills = [getattr(dtype, "fill_value", None) for dtype in declared]
     is_frame = hasattr(values, "columns") and bool(fills) and None not in fills
-    known = issparse(values) or is_frame
-    taken = sparse and known and all(fill is None or fill == 0 for fill in fills)
-    if (hasattr(values, "todense") or is_frame) and not taken:  # also of other libraries
+    supported = issparse(values) or is_frame
+    accepted = sparse and supported and all(fill is None or fill == 0 for fill in fills)
+    if (hasattr(values, "todense") or is_frame) and not accepted:  # also of other libraries
         raise TypeError(_SPARSE.format(name))
     if any(getattr(dtype, "kind", "O") == "c" for dtype in declared):
         raise ValueError(_COMPLEX.format(name))
 
 
 def kind_of_type(dtype):
-    """Return "numbers", "texts", "objects", which may hold both, or "others", such as dates.
+    """Return "numbers", "texts", "decimals", "mixed", "objects" or "others" (such as dates).
 
-    "mixed" are categories of which some are texts, and "decimals" have a type of their own.
+    "mixed" are categories of which only some are texts; "objects" may hold numbers and texts.
     """
     categories = getattr(dtype, "categories", None)
-    if hasattr(categories, "dtype"):  # those of polars are of all columns, and say nothing of one
+    if hasattr(categories, "dtype"):  # not of polars, which lists the categories of all columns
         texts = {issubclass(type(category), str) for category in categories}  # a proxy may raise
         if texts == {True, False}:
             return "mixed"
@@ -171,7 +171,7 @@ def kind_of_type(dtype):
 
 
 def declared_types(values):
-    """Return the types of the columns of a frame, else that of the values, if declared."""
+    """Return the column types of a frame or table, else a list of the one type of the values."""
     if hasattr(values, "columns") and hasattr(values, "dtypes"):
         return list(values.dtypes)
     if hasattr(values, "schema") and hasattr(values.schema, "types"):  # a table of Arrow
@@ -180,9 +180,9 @@ def declared_types(values):
 
 
 def in_doubles(values):
-    """Protected: return an array of real numbers, floats in double precision, without a warning.
+    """Protected: return floats in double precision, other real numbers as they are; no warning.
 
-    Of a list one cell decides the precision: the rounding of other records would depend on it.
+    Of a list, one cell may decide the precision and so the rounding of the other records.
     """
     if values.dtype.kind != "f" or values.dtype == np.float64:
         return values
@@ -191,17 +191,18 @@ def in_doubles(values):
 
 
 def refuse_not_finite(values, name, *, allow_nan=False):
-    """Raise scikit-learn's error where a value is infinite, or missing unless `allow_nan`.
+    """Raise scikit-learn's error if a value is infinite, or NaN unless `allow_nan`.
 
-    Also with ``sklearn.set_config(assume_finite=True)``: sensitivities rely on it.
+    Also with ``sklearn.set_config(assume_finite=True)``, since sensitivities rely on this check.
 
     Parameters
     ----------
     values : ndarray
         Of real numbers. Protected; the error quotes none.
     name : str
-        Of the table, in the error.
+        Parameter's name, for the message.
     allow_nan : bool, default=False
+        Whether NaN is accepted.
     """
     bad = np.isinf(values).any() if allow_nan else not np.isfinite(values).all()
     if bad:
@@ -215,7 +216,7 @@ def refuse_not_finite(values, name, *, allow_nan=False):
 
 
 def _refusal(values, name, ensure_2d, check):
-    """The error for values that scikit-learn refused, from their shape and type."""
+    """Return the error for values that scikit-learn refused; it depends on shape and type alone."""
     with warnings.catch_warnings(action="ignore"):  # as in the check
         array, _ = attempt(np.asarray, values)
     if array is None:
@@ -227,14 +228,14 @@ def _refusal(values, name, ensure_2d, check):
             f"Expected 2D array for {name}, got {array.ndim}D array instead. Reshape your data."
         )
     try:
-        check(np.zeros(array.shape))  # is the shape the reason?
+        check(np.zeros(array.shape))  # raises if the shape is the reason
     except Exception as error:  # of zeros: it quotes no value
         return error
     return TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values, name))
 
 
 def _advice_on_columns(values, name):
-    """Advice on columns of a frame X that are not of a numeric type; no value is read."""
+    """Return advice on the columns of a frame X without a numeric type; no value is read."""
     if name != "X" or not hasattr(values, "columns"):
         return ""
     names = getattr(values, "column_names", values.columns)
@@ -256,7 +257,7 @@ def refuse_missing_target(y, estimator):
 
 
 def check_same_length(X, y, groups):
-    """Raise a ValueError where X and y differ in length, which is secret where there are groups."""
+    """Raise a ValueError if X and y differ in length; with groups the lengths are not quoted."""
     lengths = [length_of(X, "X"), length_of(X if y is None else y, "y")]
     if lengths[0] != lengths[1]:
         found = f", got {lengths[1]} for {lengths[0]}" if groups is None else ""
@@ -266,7 +267,7 @@ def check_same_length(X, y, groups):
 def length_of(values, name):
     """Return the number of rows. scikit-learn's own error quotes a scalar."""
     _refuse_containers(values, name)
-    if is_dask(values):  # an error about blocks of unknown length is the right one
+    if is_dask(values):  # its own error is about blocks of unknown length
         return _num_samples(values)
     length, error = attempt(_num_samples, values)
     if error is not None:
@@ -275,14 +276,14 @@ def length_of(values, name):
 
 
 def public_shape(values):
-    """Return the shape, of lists by the length of most rows; None where values would be read.
+    """Return the shape; None if it cannot be known without reading values.
 
-    A row of another length is an error after the charge.
+    Of a list the number of columns is the most common length of a row.
     """
     if type(values) is not list or not values:
         return getattr(values, "shape", None)
     width = Counter(map(_length_of_row, values)).most_common(1)[0][0]
-    return (len(values), width)[: 1 if width == _SINGLE else 2] if width is not None else None
+    return (len(values), width)[: 1 if width == _SCALAR else 2] if width is not None else None
 
 
 def _length_of_row(row):
@@ -290,10 +291,10 @@ def _length_of_row(row):
     if kind is list or kind is tuple:
         return len(row)
     if kind is float or kind is int or kind is str:  # most are
-        return _SINGLE
+        return _SCALAR
     # By identity: the class of a class may define `==`, `hash` and `__mro__`.
     bases = vars(type)["__mro__"].__get__(kind)
-    return _SINGLE if any(base is single for base in bases for single in _SINGLES) else None
+    return _SCALAR if any(base is known for base in bases for known in _SCALAR_TYPES) else None
 
 
 def refuse_equal_names(values, name):
@@ -305,14 +306,14 @@ def refuse_equal_names(values, name):
 
 
 def refuse_array_kinds(values, name):
-    """Refuse arrays with masked values, which would be read, and matrices, as scikit-learn does."""
+    """Refuse masked arrays and, as scikit-learn does, np.matrix."""
     refuse_masked(values, name)
     if isinstance(values, np.matrix):
         raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
 
 
 def _refuse_containers(values, name):
-    """Refuse what is not read by row, or whose numbers of rows or types are not known before."""
+    """Refuse what cannot be read by row, or whose length or types need a read of the values."""
     if hasattr(values, "__dask_graph__") and not is_dask(values):
         raise TypeError(
             f"{name} is a Dask collection, and not an array: give "
@@ -323,7 +324,7 @@ def _refuse_containers(values, name):
         raise TypeError(_NO_ROWS.format(name, type(values).__name__))
     if hasattr(values, "columns") and any(t is None for t in declared_types(values)):
         raise TypeError(f"{name} is a table of unknown types: give a pandas frame or an array.")
-    # Of no row: a tensor of a type that numpy does not have, or whose gradients are kept.
+    # Tried on no row. It fails for tensors of types that numpy lacks, or with gradients.
     is_tensor = hasattr(values, "dtype") and not is_dask(values)
     empty = attempt(lambda: values[:0])[0] if is_tensor else None
     if empty is not None and attempt(np.asarray, empty)[1] is not None:
@@ -331,7 +332,7 @@ def _refuse_containers(values, name):
 
 
 def share_memory(A, B):
-    """Whether two arrays are known to have rows in common; no value is read."""
+    """Whether two arrays certainly share memory; no value is read."""
     if A is B:
         return A is not None
     if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
@@ -345,5 +346,5 @@ def share_memory(A, B):
 
 
 def is_dask(X):
-    """Return whether X is a Dask array; Dask is not imported to find out."""
+    """Whether X is a Dask array, by its attributes: Dask is not imported."""
     return hasattr(X, "to_delayed") and hasattr(X, "rechunk") and hasattr(X, "dask")

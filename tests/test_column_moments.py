@@ -6,7 +6,7 @@ import pytest
 from _support.internals import (
     BoxedRows,
     PlacedRows,
-    count_step,
+    histogram_step,
     nearest_counts,
     norm_counts,
     norm_edges,
@@ -53,6 +53,6 @@ def test_counts_of_groups_add_up_to_their_public_number():
     groups = np.repeat(np.arange(40), np.arange(1, 41))
     table = PlacedRows(np.random.default_rng(0).uniform(-1, 1, (len(groups), 2)), groups)
     rows = BoxedRows(table, np.full(2, -1.0), np.full(2, 1.0))
-    counts = norm_counts(rows, norm_edges(2), rows.sizes) * count_step(rows.sizes)
+    counts = norm_counts(rows, norm_edges(2), rows.sizes) * histogram_step(rows.sizes)
     assert counts.sum() == pytest.approx(rows.shape[0], rel=1e-4)
     assert rows.shape[0] == 40

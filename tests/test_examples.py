@@ -122,7 +122,7 @@ def test_honkela_melkas_default_has_half_the_error_and_honest_bands():
 )
 def test_a_journey_ends_with_a_sentence_and_what_an_attacker_sees(journey, stated):
     name = f"1_quickstart/plot_journey_{journey}"
-    assert "# What an attacker sees\n" in (ROOT / "examples" / f"{name}.py").read_text("utf-8")
+    assert "# The attacker's view\n" in (ROOT / "examples" / f"{name}.py").read_text("utf-8")
     printed = printed_by(name)
     assert re.search(rf"^The release is .*{stated}.* proved, assuming:", printed, re.M)
 

@@ -2,9 +2,9 @@
 Journey 1: public rows train, protected rows judge
 ==================================================
 
-A lab has 500 public images of handwritten digits and 1297 of its own patients. It wants to publish
-the settings of a classifier and its score on the patients. From the table to the sentence to
-publish.
+A lab has 500 public images of handwritten digits, and 1297 by its own patients, which are
+protected. It wants to publish the settings of a classifier and its score on the patients. This page
+goes from the table to the sentence to publish.
 """
 
 # %%
@@ -38,7 +38,7 @@ grid = {"svc__C": [0.1, 1, 10], "svc__gamma": [1e-4, 1e-3, 1e-2, 1e-1]}
 search = DPGridSearchCV(pipeline, grid, scoring="accuracy", epsilon=1.0)
 
 # %%
-# How much epsilon?
+# Choice of epsilon
 # -----------------
 # Public rows answer before a patient is looked at: draw as many rows as there are patients from
 # them, and compute which candidate would be released.
@@ -71,12 +71,12 @@ print(search.privacy_)
 display = SearchTraceDisplay.from_estimator(search)
 
 # %%
-# What an attacker sees
-# ---------------------
+# The attacker's view
+# -------------------
 # The attacker knows all patients but one, and both labels that this one may have. `GridSearchCV`
-# would give the label away (:doc:`quickstart </auto_examples/1_quickstart/plot_quickstart>`). Here
-# it moves each number of errors by at most one. Because the digits are public, we may compute what
-# that does to the choice, for each patient:
+# would reveal the label (:doc:`quickstart </auto_examples/1_quickstart/plot_quickstart>`). Here it
+# moves each number of errors by at most one. The digits are public, so that the effect on the
+# choice can be computed for each patient:
 
 models = [
     pipeline.set_params(**params).fit(X_public, y_public).predict(X_private)

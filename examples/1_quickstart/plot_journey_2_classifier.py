@@ -2,8 +2,8 @@
 Journey 2: every record is sensitive, a classifier to publish
 =============================================================
 
-569 women were examined, none of the records is public, and a classifier of tumours is to be
-published with its accuracy. From the raw table to the sentence to publish.
+569 women were examined, and none of the records is public. A classifier of their tumours is to be
+published with its accuracy. This page goes from the raw table to the sentence to publish.
 """
 
 # %%
@@ -81,8 +81,8 @@ for epsilon in (0.3, 1.0, 3.0, 10.0):
     print(f"epsilon {epsilon:4}:", *(f"{score:.2f}" for score in sorted(fits)))
 
 # %%
-# What an attacker sees
-# ---------------------
+# The attacker's view
+# -------------------
 # Noisy coefficients, public bounds and classes; no row:
 
 print(*(name for name in vars(model) if name.endswith("_")))

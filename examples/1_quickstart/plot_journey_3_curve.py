@@ -2,8 +2,9 @@
 Journey 3: a curve with error bands
 ===================================
 
-How does diabetes progress with the body-mass index? 442 patients were followed for a year, every
-record is sensitive, and the curve is to be published with bands that include the privacy noise.
+442 patients with diabetes were followed for a year, and every record is sensitive. The progress of
+the disease is to be published as a curve over the body-mass index, with bands that include the
+privacy noise.
 """
 
 # %%
@@ -70,9 +71,9 @@ display = BudgetDisplay.from_ledger(ledger)
 # %%
 # The price
 # ---------
-# These records are public, so that they may be fitted as often as we like and drawn. At epsilon 1
-# there are too few for more than the trend, and the band says so; twice the records have the effect
-# of twice the epsilon.
+# These records are public, so that they may be fitted many times and drawn. At epsilon 1 there are
+# too few for more than the trend, and the band says so. Twice the records have the effect of twice
+# the epsilon.
 
 grid = np.linspace(17, 42, 100)[:, None]
 figure, panels = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
@@ -86,8 +87,8 @@ panels[0].set_ylabel("progression in a year")
 plt.show()
 
 # %%
-# What an attacker sees
-# ---------------------
+# The attacker's view
+# -------------------
 # An object of a size that does not depend on the number of records, without a record in it:
 
 print(f"{len(pickle.dumps(gp))} bytes:", *(name for name in vars(gp) if name.endswith("_")))

@@ -1,11 +1,11 @@
 """
-==========================================
-Tune a model without giving a patient away
-==========================================
+=======================================
+Tune a model without revealing patients
+=======================================
 
 A clinic tunes a classifier on its patients' records and wants to publish the chosen parameters and
-the score. First with `GridSearchCV`, whose published score reveals the diagnosis of one patient.
-Then with `DPBayesSearchCV`, whose results may be published under a stated guarantee.
+the score. It first uses `GridSearchCV`, whose published score reveals the diagnosis of one patient.
+Then it uses `DPBayesSearchCV`, whose results may be published under a stated guarantee.
 """
 
 # %%

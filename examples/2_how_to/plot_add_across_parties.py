@@ -3,12 +3,12 @@ Ten parties, one noise
 ======================
 
 Ten hospitals want the total of their counts. If each added the noise of the discrete Laplace
-mechanism, the total would have ten times the variance that privacy needs. Discrete Laplace noise is
-a sum of independent integer shares, one from each party: the total has exactly the noise of one
-release, and no party knows it.
+mechanism, the total would have ten times the variance that privacy needs. But this noise is a sum
+of independent integer shares, one from each party. With shares the total has exactly the noise of
+one release, and no party knows it.
 
-The shares protect the total, not the single answers: these must be added where nobody sees them, by
-a secure aggregation, which is another program's task.
+The shares protect the total, not the single answers. These must be added where nobody sees them, by
+another program (secure aggregation).
 """
 
 # %%

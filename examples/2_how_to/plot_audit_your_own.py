@@ -4,8 +4,10 @@ Audit your own private code
 ===========================
 
 A private mean is three lines of numpy, and errors in them are invisible: the numbers look equally
-noisy. `skdpbo.audit` has the tools with which skdpbo attacks itself, applied here to means with
-three common errors, one with a hidden error, an estimator and a loss.
+noisy. `skdpbo.audit` has the tools with which skdpbo attacks itself. Here they are applied to
+
+- three means with a common error each, and one with a hidden error;
+- an estimator and a loss.
 """
 
 # %%
@@ -206,8 +208,8 @@ else:
     plt.show()
 
 # %%
-# What an audit can and cannot do
-# -------------------------------
+# Limits of an audit
+# ------------------
 # - It bounds epsilon from below for the two data sets that you chose. Think of the extremes: empty,
 #   constant, enormous, missing.
 # - It needs runs: half of n choose the event, and with the others no epsilon above log(n / 30) or

@@ -4,8 +4,9 @@ Tuning when no row is public
 ============================
 
 6000 people answered a survey, and none of the rows is public. ``protect="all"`` tunes any
-scikit-learn estimator by sample and aggregate: it divides the rows into k chunks and trains every
-candidate on each of them. One person is in one chunk and affects one model of k.
+scikit-learn estimator by *sample and aggregate*. It divides the rows into k chunks, trains every
+candidate on each of them, and chooses by the scores of all these models. One person is in one chunk
+and affects one of the k models of a candidate.
 """
 
 # %%
@@ -46,8 +47,8 @@ print(search.best_params_)
 print(search.privacy_)
 
 # %%
-# What is released, and what is not
-# ---------------------------------
+# Released and not released
+# -------------------------
 # `best_params_`, and nothing else that knows a row: `cv_results_` lists the candidates without
 # scores. There is no fitted model, because a model that was trained on these rows would be a
 # release of its own:

@@ -3,8 +3,8 @@ Imbalanced classes
 ==================
 
 Where one class is rare, accuracy chooses models that hardly ever predict it. The searchers also
-choose by ROC AUC, F1 or balanced accuracy, under their scikit-learn names, at the same price in
-privacy. This example compares the four on 6 % positive records.
+choose by ROC AUC, F1 or balanced accuracy, under their scikit-learn names, for the same epsilon.
+This example compares the four on 6 % positive records.
 """
 
 # %%

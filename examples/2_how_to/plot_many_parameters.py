@@ -2,9 +2,9 @@
 A weight for every feature
 ==========================
 
-A classifier of handwritten digits votes among its neighbours, near ones more than far ones. What is
-near depends on a weight for each of 16 features: 17 parameters with the prior, too many for a grid.
-:class:`skdpbo.DPGIBOSearchCV` follows private gradients of the loss.
+A classifier of handwritten digits lets training rows vote, near ones more than far ones. Each of 16
+features has a weight in the distance. With a prior count of votes these are 17 parameters, too many
+for a grid. :class:`skdpbo.DPGIBOSearchCV` follows private gradients of the loss.
 """
 
 # %%
@@ -75,8 +75,8 @@ search.fit(X[:300], y[:300], X_val=X[300:1400], y_val=y[300:1400])
 print(search.privacy_)
 
 # %%
-# What it brings
-# --------------
+# Gain
+# ----
 # Losses of the 397 images that no search has seen: of the model as it comes, at the start of the
 # descent, and at its end.
 

@@ -2,10 +2,10 @@
 Tune a private trainer of your own by its whole privacy profile
 ================================================================
 
-Stochastic gradient descent with clipped gradients and Gaussian noise (DP-SGD) is private, but no
-single pair (epsilon, delta) says how private: its guarantee is a curve delta(epsilon). Here a
-trainer and its curve are written in numpy, and the searcher chooses its learning rate under
-``protect=PrivateSelection(estimator_guarantee=profile)``, which uses all of the curve.
+Stochastic gradient descent with clipped gradients and Gaussian noise (DP-SGD) is private. No single
+pair (epsilon, delta) says how private: its guarantee is a curve delta(epsilon), the *privacy
+profile*. Here a trainer and its profile are written in numpy, and the searcher chooses the learning
+rate under ``protect=PrivateSelection(estimator_guarantee=profile)``, which uses all of the curve.
 
 The accountants of dp-accounting, Opacus and OpenDP may take the place of the function
 ``delta_of_descent`` below.

@@ -2,10 +2,12 @@
 People, not rows
 ================
 
-Patients come more than once, and a patient is to be protected, not a visit. Dividing epsilon by the
-largest number of visits needs a public bound and costs that factor. Here the visits of a patient
-are a *group*: they share one part of every sum, with the noise of a single row. How many visits a
-patient has stays secret; the number of patients is public.
+Patients come more than once, and a patient is to be protected, not a visit. Here the visits of a
+patient are a *group*: they share one part of every sum, with the noise of a single row. The number
+of visits of a patient stays secret; the number of patients is public.
+
+The alternative, to divide epsilon by the largest number of visits, needs a public bound of that
+number and costs that factor.
 """
 
 # %%

@@ -3,9 +3,9 @@
 One budget for a team
 =====================
 
-Several people work with the same protected records, and every published result spends privacy. A
-`PrivacyLedger` in a file composes all charges, refuses a charge above the budget before a record is
-read, and survives crashes.
+Several people work with the same protected records, and every published result costs epsilon. A
+`PrivacyLedger` in a file keeps the total of all charges. It refuses a charge above the budget
+before a record is read, and no charge is lost in a crash.
 """
 
 # %%

@@ -5,9 +5,11 @@ Tuning a model that is itself private
 
 The settings of a private model, such as a kernel or a noise level, must be tuned privately, because
 every trial reads the records. `DPGridSearchCV` with ``protect="all"`` tries a secret random number
-of candidates and publishes only the best. Training and validation records are protected, at a cost
-that does not grow with the number of candidates. A choice inside one fit, such as that of
-`DPSparseGPRegressor` among several kernels, is free.
+of candidates and publishes only the best. Training and validation records are protected. The cost
+does not grow with the number of candidates.
+
+A choice inside one fit, such as that of `DPSparseGPRegressor` among several kernels, costs nothing
+more.
 """
 
 # %%

@@ -4,12 +4,12 @@ Sopa et al. (2025): descent along noisy gradients
 =================================================
 
 DP-GIBO minimises a mean of per-record losses that can be evaluated but not differentiated. A
-Gaussian process turns each record's losses at a few points into a gradient; the gradients are
-clipped, averaged and released with noise. This page runs it on the two problems of the paper with
-known answers, on synthetic records.
+Gaussian process turns each record's losses at a few points into a gradient. The gradients are
+clipped (shortened to a largest norm), averaged and released with noise. This page runs it on the
+two problems of the paper with known answers, on synthetic records.
 
 `DPGIBOSearchCV` is the same descent for the hyper-parameters of an estimator. The class used here
-is not public.
+is not part of the public interface.
 """
 
 # %%

@@ -1,1 +1,1 @@
-"""Calls on protected rows of which nothing but the result leaves."""
+"""Isolated calls on protected rows: no output, warning or side effect leaves, only the result."""

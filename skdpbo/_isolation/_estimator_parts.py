@@ -1,11 +1,11 @@
-"""Parts of estimators: finding them, and copies for what they keep of protected rows."""
+"""Parts of estimators: search, and copies that may keep protected rows."""
 
 import copy
 import functools
 import sys
 from collections import deque
 from enum import Enum
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 
 import numpy as np
 from joblib.memory import MemorizedFunc
@@ -13,27 +13,27 @@ from sklearn.base import BaseEstimator
 
 
 def unshared(model):
-    """Return an estimator that shares no part with others, and its frozen parts with originals.
+    """Return an estimator without shared parts, and pairs of its frozen parts and their originals.
 
-    Cloning hands on frozen parts as they are, and others whose ``__sklearn_clone__`` does. One may
-    keep what it is shown, or the state of its generator moves: the caller's own object would then
-    hold protected rows.
+    Cloning passes on frozen parts (``__sklearn_clone__`` returns the part itself) uncopied. A
+    frozen part may store the rows that it predicts, or advance its random generator: the caller's
+    object would then hold protected rows.
 
     Parameters
     ----------
     model : estimator
-        Not fitted, a clone.
+        Not fitted; a clone.
 
     Returns
     -------
     model : estimator
     frozen : list of tuple (estimator, estimator)
-        Copy and original.
+        Copy and original of each frozen part.
 
     Raises
     ------
     TypeError
-        If a part is its own clone and its own copy.
+        If copying a frozen part returns the part itself.
     """
     originals = {id(part): part for part in parts_inside(model) if _is_frozen(part)}
     if not originals:
@@ -50,14 +50,14 @@ def unshared(model):
 
 
 def parts_inside(value):
-    """Yield an object, the parameters of estimators in it, and what containers of it hold, once.
+    """Yield an object and, recursively, parameters of estimators and items of containers, once.
 
-    Not numbers and texts, nor what a frozen estimator is made of, which is not trained.
+    Without numbers and texts, and without parts of frozen estimators, which are not trained.
     """
-    seen, pending = {}, [value]  # all are kept, so that no id is that of a later part
+    seen, pending = {}, [value]  # parts are kept alive, so that no id is reused
     while pending:
         part = pending.pop()
-        if id(part) in seen:  # they may hold themselves
+        if id(part) in seen:  # parts may contain each other
             continue
         seen[id(part)] = part
         yield part
@@ -69,7 +69,7 @@ def parts_inside(value):
             inner = part.values() if isinstance(part, dict) else part
         else:
             inner = own_params(part).values()
-        # Vocabularies have many texts. In their order, the first at the end.
+        # Plain values are skipped here, since vocabularies are long. Reversed, as `pop` is last-in.
         pending += [held for held in inner if type(held) not in _PLAIN][::-1]
 
 
@@ -93,17 +93,17 @@ def _is_frozen(part):
 
 
 def separate_copy(model):
-    """Return a copy of a fitted model, for what it keeps of the rows that it predicts.
+    """Return a copy of a fitted model that predicts in its place, and may keep rows.
 
     Raises
     ------
     TypeError
-        If the copy and the model share a part that may keep rows.
+        If the copy and the model share a mutable part.
     """
     copied = copy.deepcopy(model)
-    own, others = _changeable_parts(model), _changeable_parts(copied)
-    for key, part in own.items():  # in order: a part before what it holds
-        if key in others:
+    own, copies = _mutable_parts(model), _mutable_parts(copied)
+    for key, part in own.items():  # outer parts come before inner ones
+        if key in copies:
             raise TypeError(
                 f"{type(part).__name__} in a fitted {type(model).__name__} is its own copy, and "
                 "would keep protected rows: take its __deepcopy__ away."
@@ -111,14 +111,14 @@ def separate_copy(model):
     return copied
 
 
-def _changeable_parts(value):
-    """Return the objects with attributes, and the containers, in an object, by their ids."""
+def _mutable_parts(value):
+    """Return the objects with attributes, and the containers, within an object, by id."""
     found, seen, pending = {}, {}, [value]
     while pending:
         part = pending.pop()
         if id(part) in seen or isinstance(part, _GLOBAL):
             continue
-        # What a module has by its own name, as functions of compiled code, is global, too.
+        # Functions of compiled code, and other attributes of modules, are global as well.
         name, module = (getattr(part, key, None) for key in ("__qualname__", "__module__"))
         is_named = isinstance(name, str) and isinstance(module, str)
         if is_named and getattr(sys.modules.get(module), name, None) is part:
@@ -134,15 +134,17 @@ def _changeable_parts(value):
             pending += part
         elif isinstance(part, np.ndarray) and part.dtype.hasobject:
             pending += part.ravel().tolist()
-        elif isinstance(part, MethodType):
+        elif isinstance(part, functools.partial):
+            pending += [part.func, part.args, part.keywords]
+        elif isinstance(part, MethodType | BuiltinMethodType):  # no copy has another list's append
             pending.append(part.__self__)
-        if hasattr(part, "__dict__") or isinstance(part, _CHANGEABLE):
+        if hasattr(part, "__dict__") or isinstance(part, _MUTABLE):
             found[id(part)] = part
     return found
 
 
-_CHANGEABLE = (dict, list, set, deque, bytearray, np.ndarray)
-# State of these is that of the process, whatever the model is.
+_MUTABLE = (dict, list, set, deque, bytearray, np.ndarray)
+# Their state belongs to the process, not to the model.
 _GLOBAL = (type, ModuleType, FunctionType, Enum, np.ufunc)
 
 
@@ -166,11 +168,11 @@ def refuse_cached_functions(estimator, candidates=(), scoring=None):
     functions = ({"scoring": function} for function in (*losses, *responses))
     for params in [estimator.get_params(deep=True), *functions, *candidates]:
         for name, value in params.items():
-            parts = [value]  # of a candidate that is an estimator, its own functions as well
+            parts = [value]  # with the parameters of a candidate that is an estimator
             if is_estimator(value):
                 parts += value.get_params(deep=True).values()
             for part in parts:
-                while isinstance(part, functools.partial):  # also around a cached function
+                while isinstance(part, functools.partial):
                     part = part.func
                 if isinstance(getattr(part, "__self__", part), MemorizedFunc):  # or its method
                     raise ValueError(

@@ -1,4 +1,4 @@
-"""Dask arrays that are computed in silence: their graph is the caller's code on protected rows."""
+"""Dask arrays computed in silence: their graph is user code on protected rows."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from skdpbo._schema import is_dask
 
 
 class LazyRows:
-    """A Dask array of protected rows, whose computation says nothing and quotes nothing.
+    """Dask array of protected rows, computed without output or errors that quote values.
 
     Parameters
     ----------

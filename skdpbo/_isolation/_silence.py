@@ -1,4 +1,4 @@
-"""Silence of the process while user code meets protected rows."""
+"""Suppressed output of the process while user code runs on protected rows."""
 
 import logging
 import os
@@ -27,17 +27,16 @@ _PROCESS.lock.free_in_forks()
 
 
 class nothing_leaves:  # noqa: N801
-    """Drop what estimators print, log and warn of, and write no file of parallel work.
+    """Drop what estimators print, log and warn of, and write no files for parallel work.
 
-    Output could reveal records or the number of trials. The global generators, which estimators
-    may use, are put back and not seeded: other threads may draw noise from them. What compiled
-    code writes to the terminal by itself is not held back. Filters of warnings, and records of
-    these, may belong to a context (free-threaded Python), which a block leaves alone: it wants a
-    recorder of its own inside.
+    Output could reveal records or the number of trials. The global random generators, which
+    estimators may use, are restored and not seeded: other threads may draw noise from them. Output
+    that compiled code writes to the terminal directly is not suppressed. Warning filters may belong
+    to a context (free-threaded Python), which a block does not change: record warnings inside it.
 
     The streams belong to the process: the first block silences them, the last restores them. An
-    interrupt may keep a block from being left. It ends with its traceback then; if the caller has
-    put the streams back meanwhile, blocks that follow silence them anew.
+    interrupt may keep a block from being left; it then ends when the interrupt's traceback is
+    freed. If the caller has restored the streams before, later blocks silence them again.
     """
 
     _silence = _config = _late_end = None
@@ -75,8 +74,8 @@ class nothing_leaves:  # noqa: N801
 def _standing():
     """Return the silence of the process, if any.
 
-    One without a block could not end for an interrupt. Noise may have been drawn since then, which
-    generators that are put back would repeat.
+    If it has no block, an interrupt has kept it from ending. Noise may have been drawn since, which
+    restored generators would repeat.
     """
     silence = _PROCESS.silence
     if silence is not None and not silence.blocks:
@@ -97,12 +96,12 @@ def _end(silence, key, late=False):
 
 
 class _Silence:
-    """Streams and logging of the process in silence, for some blocks.
+    """Silenced streams and logging of the process, and how to restore them.
 
     Parameters
     ----------
     outer : _Silence or None
-        The one before, of which the streams have been replaced.
+        The previous one, whose streams the caller has replaced.
     """
 
     def __init__(self, outer):
@@ -111,12 +110,12 @@ class _Silence:
         self._undo = _Undo(), _Undo(), _Undo(), _Undo()
 
     def holds(self):
-        """Whether nobody has put streams or logging back."""
+        """Whether streams and logging are still silenced."""
         is_silent = sys.stdout is sys.stderr is self._nowhere
         return is_silent and logging.root.manager.disable >= _ALL_LEVELS
 
     def start(self):
-        """Silence the process, unless it was done; what puts it back is noted."""
+        """Silence the process, unless that is done, and note how to restore it."""
         if self._nowhere is not None:
             return
         self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -128,7 +127,7 @@ class _Silence:
         # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
         state = np.random.get_state(legacy=False)  # noqa: NPY002
         generators.append((partial(np.random.set_state, state), None))
-        # Also those from which code that has silenced itself takes its streams back.
+        # Also the original streams, from which code that redirects output restores its own.
         for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
             streams.set(sys, name, self._nowhere)
         for owner, hook, value in _hooks():
@@ -137,38 +136,38 @@ class _Silence:
         undo = partial(logging.disable, manager.disable)
         streams.append((undo, lambda: manager.disable >= _ALL_LEVELS))
         logging.disable(_ALL_LEVELS)
-        # ``logging.warning`` itself configures a root without handlers, with the stream that it
-        # finds; code that configures it anew closes those that it has.
+        # ``logging.warning`` configures a root logger without handlers with the current stderr, and
+        # code that configures logging closes the handlers that it finds.
         streams.set(logging.root, "handlers", [logging.NullHandler()])
         streams.set(logging.root, "level", logging.root.level)
-        # Recorded, that is not shown: threads that reset the filters let some warnings through.
-        # Filters may belong to a context, and the last block end in another than the first: in one
-        # of its own.
+        # Recorded, that is, not shown: threads that reset the filters let some warnings pass. In a
+        # context of its own, as filters may belong to a context and the last block may end in
+        # another one than the first.
         recorder = warnings.catch_warnings(record=True, action="ignore")
         context = copy_context()
         filters.set(warnings, "filters", warnings.filters[:])  # of threads whose context is empty
-        undo = partial(attempt, context.run, recorder.__exit__)  # raises before it was entered
+        undo = partial(attempt, context.run, recorder.__exit__)  # which raises if not entered
         filters.append((undo, None))
         context.run(recorder.__enter__)
         self._filters = warnings.filters
 
     def let_generators_go_on(self):
-        """Put no generator back at the end."""
+        """Do not restore the generators at the end."""
         self._undo[2].clear()
 
     def end(self):
-        """Put all back as it was; of a block that ends late what is still as it left it.
+        """Restore everything; after a late end, only what is unchanged since, and no generator.
 
-        Generators have moved on by then: put back, they would repeat noise.
+        Generators have advanced by then: restored, they would repeat noise.
         """
         streams, filters, generators, caches = self._undo
         caches.close()
-        if self.late:  # a normal deviate in reserve may be one of a public seed
+        if self.late:  # the cached normal deviate may be one of a public seed
             state = np.random.get_state(legacy=False)  # noqa: NPY002
             np.random.set_state(state | {"has_gauss": 0})  # noqa: NPY002
         else:
             generators.close()
-        # A block around this one may have ended meanwhile, with its own filters.
+        # An enclosing block may have ended meanwhile and restored its own filters.
         if not self.late or warnings.filters is self._filters:
             filters.close()
         streams.close(self.late)
@@ -177,37 +176,38 @@ class _Silence:
 
 
 class _Undo(list):
-    """Steps that put back what was changed, with what tells whether it is still as it was set.
+    """Pairs of a step that restores a change, and a test whether the change is still in place.
 
-    Unlike those of an ExitStack a step is there before the change and until it is undone, wherever
-    an interrupt comes; to undo it twice does no harm.
+    Unlike in an ExitStack, a step is listed before the change is made and until it is undone, so
+    that an interrupt anywhere is safe; undoing a step twice does no harm.
     """
 
     def set(self, owner, name, value):
-        """Set an attribute."""
+        """Set an attribute, and note how to restore it."""
         undo = partial(setattr, owner, name, getattr(owner, name))
         self.append((undo, lambda: getattr(owner, name) is value))
         setattr(owner, name, value)
 
     def close(self, late=False):
-        """Undo all, the last first; if `late` only what is still as it was set."""
+        """Undo all steps in reverse; if `late`, only changes that are still in place."""
         while self:
-            undo, stays = self[-1]
-            if not late or stays():
+            undo, is_in_place = self[-1]
+            if not late or is_in_place():
                 undo()
             self.pop()
 
 
 def _hooks():
-    """Yield what else shows something, with what silences it: errors in threads and finalizers.
+    """Yield (owner, attribute, value) of other channels of output, with the value that silences.
 
-    And loggers: one that no manager knows keeps its level, and code may enable all of them.
+    Errors in threads and finalizers; loggers, as one that no manager knows keeps its level, and
+    code may enable all of them; autologging; notebooks.
     """
-    yield logging.Logger, "handle", _drop  # filters of the logger hear the line there
+    yield logging.Logger, "handle", _drop  # calls the filters of the logger
     yield logging.Logger, "callHandlers", _drop
     yield threading, "excepthook", _drop
     yield sys, "unraisablehook", _drop
-    # It scores each fit on its training rows, and stores the scores.
+    # MLflow scores each fit on its training rows, and stores the scores.
     if (tracking := mlflow_autologging()) is not None:
         yield tracking, "_AUTOLOGGING_GLOBALLY_DISABLED", True
     # Progress bars and tables in a notebook are not written to a stream.
@@ -241,14 +241,14 @@ def _drop(*args, **kwargs):
 
 
 _CACHED_CALLS = {"__call__", "call", "call_and_shelve", "check_call_in_cache"}
-# What scikit-learn caches itself is of trainings: on public rows alone they have a memory.
+# scikit-learn caches trainings, which have a memory on public rows alone: these stay cached.
 _TRAININGS = "sklearn.pipeline", "sklearn.cluster."
 
 
 def _uncached(cached, name):
-    """Return what calls functions that ``joblib.Memory`` caches, which writes rows to disk.
+    """Return a method that calls a memorized function without ``joblib.Memory``'s files.
 
-    `cached` is the method of that name, or that of a silence that an interrupt has left standing.
+    `cached` is the original method, or, after an interrupt, that of an unended silence.
     """
 
     def call(memorized, *args, **kwargs):

@@ -38,7 +38,7 @@ class Secrets:
     Parameters
     ----------
     values : iterable of float, str or bytes, or array or data frame of them
-        Planted values that nothing else equals by chance, such as numbers with many digits.
+        Planted values that do not occur by chance, such as numbers with many digits.
     predicate : callable, default=None
         Returns whether an object is secret.
     rtol : float, default=1e-9
@@ -68,10 +68,10 @@ class Secrets:
         self.predicate = predicate
         self.rtol = check_within(rtol, "rtol", "[0, inf)")
         self.digits = check_count(digits, "digits", most=17)
-        # Doubles as they lie in memory, on machines of either order.
+        # Doubles in either byte order.
         self._patterns = [text.encode() for text in self.texts]
         self._patterns += [struct.pack(order, v) for v in self.numbers for order in ("<d", ">d")]
-        # As somebody might print them: rounded to any number of digits from the least on.
+        # Printed forms, rounded to `digits` or more significant digits.
         self._printed = {
             abs(float(f"{number:.{digits}g}"))
             for number in self.numbers
@@ -96,7 +96,7 @@ class Secrets:
         if not self.numbers:
             return False
         for shown in _NUMBER.findall(text):
-            # Few significant digits, as 0.9 of 0.90003, show nothing.
+            # Too few significant digits, as 0.9 for 0.90003, are no evidence.
             digits = re.sub(r"[eE].*|\D", "", shown).lstrip("0")
             printed = abs(float(shown)) in self._printed and len(digits) >= self.digits
             if printed or self.is_number(float(shown)):
@@ -154,16 +154,16 @@ class Secrets:
             return self.in_text(value)
         if isinstance(value, bytes | bytearray):
             return self.in_bytes(bytes(value))
-        # True equals 1.0, and would be found wherever a record has a 1.
+        # True equals 1.0, and would match every secret 1.
         if isinstance(value, bool | np.bool_ | complex | np.complexfloating):
             return False
         if not isinstance(value, int | float | np.number):
             return False
-        number, _ = attempt(float, value)  # None of an integer beyond the floats
+        number, _ = attempt(float, value)  # None for an integer too large for a float
         return number is not None and self.is_number(number)
 
     def absent_from(self, array):
-        """Return whether none of an array's items is secret; False where only a visit shows it.
+        """Return whether no item of an array is secret; False if items must be visited.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Secrets:
         """
         if self.predicate is not None or array.dtype.kind not in "biuf":
             return False
-        with np.errstate(all="ignore"):  # infinities, and numbers beyond the doubles
+        with np.errstate(all="ignore"):  # infinities, and numbers too large for doubles
             values = np.abs(np.ma.getdata(array).astype(float))
             return not any(
                 np.any(np.abs(values - abs(secret)) <= self.rtol * abs(secret))
@@ -191,8 +191,8 @@ def leak_scan(thing, secrets, *, texts=()):
     Parameters
     ----------
     thing : object
-        A fitted estimator, an exception, the arguments of a callback; of `Traces`, the written
-        text is searched.
+        A fitted estimator, an exception, the arguments of a callback; or `Traces`, whose text is
+        searched.
     secrets : Secrets, callable or iterable
         A callable is a predicate on objects; an iterable, array or frame holds planted numbers and
         texts.
@@ -221,12 +221,12 @@ def leak_scan(thing, secrets, *, texts=()):
         secrets = Secrets(predicate=secrets)
     if isinstance(thing, Traces):
         return [Leak("text")] if secrets.in_text(thing.text()) else []
-    # Arrays without a secret are not visited item by item, which takes minutes.
+    # Arrays without a secret are skipped: visiting their items may take minutes.
     objects = reachable(thing, skip=secrets.absent_from)
     places = [path for path, value in objects if secrets.match(value)]
-    # A secret may be a key on the way.
+    # A path must not quote a secret key.
     leaks = [Leak("object", "a secret key" if secrets.in_text(p) else p) for p in places]
-    # An object that cannot be pickled or printed has no such channel.
+    # Objects that cannot be pickled or printed do not leak by these channels.
     data, _ = attempt(pickle.dumps, thing)
     if data is not None and secrets.in_bytes(data):
         leaks.append(Leak("pickle"))

@@ -46,13 +46,13 @@ def likelihood_ratio_audit(
         Runs on each data set, at least 4.
     statistic : callable, default=None
         Maps a release to a number that tends to be larger on one of the data sets, such as the log
-        likelihood ratio. None: a number is used as it is, a vector (array or list) is projected
+        likelihood ratio. None: a number is used unchanged, a vector (array or list) is projected
         onto its best linear direction, and any other hashable output is ranked by its frequency;
-        direction and ranks come from the first half of the runs.
+        direction and ranks are learned from the first half of the runs.
     delta : float in [0, 1), default=0.0
         Delta at which epsilon is bounded.
     target : {"epsilon", "mu"}, default="epsilon"
-        Bound that the event is chosen for; both are reported.
+        Bound for which the event is chosen; both are reported.
     false_alarm : float in (0, 1), default=1e-6
         Probability that a bound exceeds the true loss.
 
@@ -80,7 +80,7 @@ def likelihood_ratio_audit(
     False
     """
     check_count(n_runs, "n_runs", least=4)
-    _check_options(delta, target, false_alarm)  # runs may take hours: at the first, not the last
+    _check_options(delta, target, false_alarm)  # before the runs, which may take hours
     read = _comparable if statistic is None else lambda output: float(statistic(output))
     outputs = [[read(release(each)) for _ in range(n_runs)] for each in (data, neighbour)]
     return audit_samples(*outputs, delta=delta, target=target, false_alarm=false_alarm)
@@ -97,7 +97,7 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     delta : float in [0, 1), default=0.0
         Delta at which epsilon is bounded.
     target : {"epsilon", "mu"}, default="epsilon"
-        Bound that the event is chosen for; both are reported.
+        Bound for which the event is chosen; both are reported.
     false_alarm : float in (0, 1), default=1e-6
         Probability that a bound exceeds the true loss.
 
@@ -119,7 +119,7 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     delta, false_alarm = _check_options(delta, target, false_alarm)
     if min(len(first), len(second)) < 4:
         raise ValueError("At least 4 runs on each data set are needed.")
-    # One half chooses the event, the other bounds its probability: no bound is chosen by its data.
+    # One half chooses the event, the other bounds its probability, so that the bound is valid.
     rows = [[_comparable(output) for output in as_array(each)] for each in (first, second)]
     learning, holding = ([each[part::2] for each in rows] for part in (0, 1))
     name, score = learned_statistic(*learning)
@@ -148,7 +148,7 @@ def _check_options(delta, target, false_alarm):
 
 
 def _comparable(output):
-    """Return an output, or raise that it needs a statistic."""
+    """Return an output, or raise a TypeError if it needs a statistic."""
     try:
         if isinstance(output, list | np.ndarray):
             np.asarray(output, dtype=float)
@@ -165,9 +165,9 @@ def _comparable(output):
 
 
 def _best_threshold(first, second, delta, target, false_alarm):
-    """Return (threshold, swap): the event {x >= threshold}, the second law's if `swap`."""
+    """Return (threshold, swap) of {x >= threshold}, which is likelier under `second` if `swap`."""
     pooled = np.unique(np.concatenate([first, second]))
-    # All values that occur, or so many of them: each is tried as a threshold.
+    # All observed values, or a subset of them, are tried as thresholds.
     thresholds = pooled[np.linspace(0, len(pooled) - 1, _MAX_THRESHOLDS).astype(int)]
     thresholds = np.unique(thresholds)
     counts = [
@@ -176,7 +176,7 @@ def _best_threshold(first, second, delta, target, false_alarm):
     ]
     runs = [len(first), len(second)]
     gains = []
-    # Either law may be the one with the larger values.
+    # Either distribution may have the larger values.
     for order in (slice(None), slice(None, None, -1)):
         low, high = event_bounds(*counts[order], *runs[order], false_alarm)
         gain = mu_of(low, high) if target == "mu" else epsilon_of(low, high, delta)
@@ -192,10 +192,11 @@ def learned_statistic(first, second):
     """Return the name of a statistic, and a function from a list of outputs to an array."""
     sample = first[0]
     if isinstance(sample, numbers.Real) and not isinstance(sample, bool | np.bool_):
-        # As floats, long integers that differ would be equal: exact distances to one of them.
-        long = isinstance(sample, numbers.Integral) and abs(int(sample)) >= 2**53
-        origin = int(sample) if long else 0
-        return f"a value less {origin}" if long else "a value", partial(_numbers, origin=origin)
+        # Different large integers may be equal as floats: use exact differences from one of them.
+        is_large = isinstance(sample, numbers.Integral) and abs(int(sample)) >= 2**53
+        origin = int(sample) if is_large else 0
+        name = f"a value less {origin}" if is_large else "a value"
+        return name, partial(_numbers, origin=origin)
     if isinstance(sample, list | np.ndarray):
         return "a linear statistic", _linear(first, second)
     a, b = Counter(first), Counter(second)
@@ -205,14 +206,14 @@ def learned_statistic(first, second):
             "release numbers as a list or an array.",
             UserWarning,
         )
-    # Half a count more each: an output that was never seen has no evidence either way.
+    # Half a count is added to each, so that unseen outputs have a ratio of 1.
     return "a log frequency ratio", lambda outputs: np.log(
         [(a[value] + 0.5) / (b[value] + 0.5) for value in outputs]
     )
 
 
 def _numbers(outputs, origin):
-    # NaN, as which None counts, is an output as any other, and below all of them.
+    # NaN, like None, is ordered below all other outputs.
     known = (math.nan if v is None else v for v in outputs)
     exact = (int(v) if isinstance(v, numbers.Integral) else float(v) for v in known)
     values = np.array([float(value - origin) for value in exact])
@@ -220,10 +221,10 @@ def _numbers(outputs, origin):
 
 
 def _linear(first, second):
-    """Project vectors onto the linear discriminant of two normal laws with one covariance."""
+    """Return a projection onto the linear discriminant of two normal laws with one covariance."""
     tables = [_table(each) for each in (first, second)]
-    together = np.concatenate(tables)
-    finite = np.where(np.isfinite(together), together, np.nan)
+    pooled = np.concatenate(tables)
+    finite = np.where(np.isfinite(pooled), pooled, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a column without a finite number
         # Medians and interquartile ranges of the columns; 1 where the range is 0.
@@ -232,7 +233,7 @@ def _linear(first, second):
     scale = np.where(scale > 0, scale, 1.0)
 
     def standardised(table):
-        # Clipped, so that one infinite or huge number does not hide the other coordinates.
+        # Clipped, so that one infinite or huge number does not dominate the other coordinates.
         return np.nan_to_num((table - centre) / scale, nan=-_FAR).clip(-_FAR, _FAR)
 
     tables = [standardised(table) for table in tables]
@@ -267,7 +268,7 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     -------
     mu : float
         :math:`\hat\mu - z\sqrt{2/n + \hat\mu^2/(4n)}`, with :math:`\hat\mu` the standardised
-        difference of means and z the upper quantile of `false_alarm` / 2; negative where nothing is
+        difference of means and z the upper quantile of `false_alarm` / 2; negative if nothing is
         proved.
 
     See Also
@@ -286,10 +287,10 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
         raise ValueError("first and second must be two vectors of one length, at least 2.")
-    # Half for each sign of the difference, which the samples choose: it counts where mu is near 0.
+    # Half for each sign of the difference, which matters if mu is near 0.
     tail = float(norm.isf(check_within(false_alarm, "false_alarm", "(0, 1)") / 2))
     n = len(first)
     spread = math.sqrt((first.var() + second.var()) / 2)
-    # Two constants that differ: an infinite loss, shown as a huge one.
+    # Different constants have an infinite loss, returned as a huge one.
     mu = abs(first.mean() - second.mean()) / max(spread, 1e-100)
     return float(mu) - tail * math.sqrt(2 / n + mu**2 / (4 * n))

@@ -1,4 +1,4 @@
-"""Precision audits: privacy loss by the last binary digits of released numbers."""
+"""Precision audits: privacy loss through the last binary digits of released numbers."""
 
 import math
 from fractions import Fraction
@@ -24,9 +24,9 @@ def precision_audit(
     data, neighbour : object
         Two data sets that differ in one protected record.
     step : float, default=None
-        Step of the claimed lattice, positive: the last digits are those of the multiple, and a
-        number off the lattice is an event of its own. None: the position of the last nonzero binary
-        digit.
+        Step of the claimed lattice, positive: the multiple of the step modulo 16 is compared, and a
+        number off the lattice is a separate event. None: the position of the last nonzero binary
+        digit is compared.
     n_runs : int, default=2000
         Runs on each data set, at least 4.
     delta, false_alarm : float
@@ -72,7 +72,7 @@ def last_digits(values, step=None, modulus=16):
     Returns
     -------
     labels : list of str
-        One label a number, in order.
+        One label for each number, in order.
 
     Examples
     --------

@@ -35,8 +35,7 @@ def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     """
     hits, other_hits = np.asarray(hits), np.asarray(other_hits)
     tail = check_within(false_alarm, "false_alarm", "(0, 1)") / 2
-    # ppf is NaN where a parameter is 0: without hits the lower bound is 0, without misses the
-    # upper bound is 1.
+    # Without hits the lower bound is 0, without misses the upper bound is 1, where ppf is NaN.
     low = beta.ppf(tail, np.maximum(hits, 1), n_runs - hits + 1)
     high = beta.ppf(1 - tail, other_hits + 1, np.maximum(n_other_runs - other_hits, 1))
     return np.where(hits > 0, low, 0.0), np.where(other_hits < n_other_runs, high, 1.0)
@@ -45,7 +44,7 @@ def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
 def epsilon_of(low, high, delta):
     """Return the lower bound on epsilon at `delta` from the event or its complement; at least 0."""
     with np.errstate(divide="ignore"):
-        # A difference of logarithms: the quotient of tiny probabilities could overflow.
+        # A difference of logarithms, as the quotient of tiny probabilities could overflow.
         event = np.log(np.maximum(low - delta, 0)) - np.log(high)
         complement = np.log(np.maximum(1 - high - delta, 0)) - np.log1p(-np.asarray(low))
     return np.maximum(np.maximum(event, complement), 0.0)
@@ -136,7 +135,7 @@ class AuditResult:
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            Its (epsilon, delta) is compared, and its curve where it states mu.
+            Its (epsilon, delta) is compared and, if it states mu, its trade-off curve.
 
         Returns
         -------
@@ -151,7 +150,7 @@ class AuditResult:
         # P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP.
         t = guarantee.statistical_distance
         other = min(self.high + t, 1.0)
-        if other == 1.0:  # the curve is 1 there: nothing exceeds it
+        if other == 1.0:  # no probability exceeds the curve, which is 1
             return False
         # In logarithms, because probabilities may be as small as the false-alarm rate.
         most = norm.logcdf(ndtri_exp(math.log(other)) + guarantee.mu)

@@ -70,13 +70,13 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
     ['.bound_']
     """
     rtol, atol = check_within(rtol, "rtol", "[0, inf)"), check_within(atol, "atol", "[0, inf)")
-    if isinstance(ignore, str):  # whose letters are in all paths
+    if isinstance(ignore, str):  # single letters would match all paths
         raise TypeError(f"ignore must be an iterable of texts, got {ignore!r}.")
     seen = [_observe(fit, each, tuple(ignore)) for each in (data, neighbour)]
-    # Also what only one of the two fits has.
+    # Including paths that only one of the fits has.
     paths = [*seen[0], *(path for path in seen[1] if path not in seen[0])]
     pairs = ((path, seen[0].get(path), seen[1].get(path)) for path in paths)
-    # A missing value is shown as None, and differs from it.
+    # A missing value is reported as None, but differs from None.
     return [
         Difference(*pair)
         for pair in pairs
@@ -85,7 +85,7 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
 
 
 def _observe(fit, data, ignore):
-    """Return all leaves of a fitted object by path, and the output of the fit."""
+    """Return all leaves of a fitted object by path, and the written output and error of the fit."""
     with Traces() as traces:
         try:
             thing = fit(data)
@@ -103,7 +103,7 @@ def _observe(fit, data, ignore):
 
 def _equal(first, second, rtol, atol):
     if isinstance(first, float | np.floating) and isinstance(second, float | np.floating):
-        # NaN equals itself here: it is the same release.
+        # NaN equals NaN here.
         if math.isnan(first) or math.isnan(second):
             return math.isnan(first) and math.isnan(second)
         return bool(first == second or abs(first - second) <= atol + rtol * abs(first))

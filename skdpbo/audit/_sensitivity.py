@@ -89,22 +89,22 @@ def sensitivity_audit(
     (2.0, True)
     """
     check_choice(norm, "norm", ("l1", "l2", "max"))
-    if type(sensitivity) not in (int, Fraction):  # which may be beyond the floats
+    if type(sensitivity) not in (int, Fraction):  # these may be too large for a float
         sensitivity = check_real(sensitivity, "sensitivity")
     if sensitivity < 0:
         raise ValueError(f"sensitivity must be at least 0, got {sensitivity}.")
-    # Copies, since a statistic may work in place.
+    # Copies, as a statistic may work in place.
     rows = as_array(data)
     rows = rows if isinstance(rows, np.ndarray) else list(rows)
     before = _exact(statistic(copy.deepcopy(rows)))
-    # Squares in the l2 norm: a root could not be compared exactly.
+    # Squares for the l2 norm, as a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
     for position, record in product(range(len(rows)), records):
         changed = copy.deepcopy(rows)
         changed[position] = copy.deepcopy(record)
-        # An array of integers cuts off fractions, and one of texts their ends.
-        cuts = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuUS"
-        if cuts and not np.all(changed[position] == record):
+        # Arrays of integers truncate fractions, and arrays of texts truncate longer ones.
+        may_truncate = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuUS"
+        if may_truncate and not np.all(changed[position] == record):
             raise ValueError(f"a record of records does not fit data of type {rows.dtype}.")
         size = _size(before, _exact(statistic(changed)), norm)
         n_neighbours += 1
@@ -130,7 +130,8 @@ def scorer_sensitivity_audit(scorer, model, X, y, records):
     Parameters
     ----------
     scorer : PerRecordScorer
-        Or any object with ``record_losses(model, X, y)``, one integer a record, and ``units``.
+        Or any object with ``record_losses(model, X, y)``, which returns one integer for each
+        record, and ``units``.
     model : fitted estimator
         Fitted model that predicts all records.
     X, y : sequence of n_samples records
@@ -168,7 +169,7 @@ def _exact(values):
     """Return numbers as fractions, exact for every integer and every float."""
     flat = np.asarray(values, dtype=object).ravel()
     values = (value.item() if isinstance(value, np.generic) else value for value in flat)
-    # Long doubles have no items but themselves.
+    # The item of a long double is a long double.
     return [
         Fraction(*v.as_integer_ratio()) if isinstance(v, np.longdouble) else Fraction(v)
         for v in values
@@ -178,7 +179,7 @@ def _exact(values):
 def _size(before, after, norm):
     """Return the l1 norm, the maximum or the squared l2 norm of the change."""
     if len(before) != len(after):
-        # No norm bounds this: the length would be released without noise.
+        # No norm covers this: the length would be released without noise.
         raise ValueError("The statistic's length depends on the data.")
     changes = [abs(a - b) for a, b in zip(before, after, strict=True)]
     if norm == "max":
@@ -191,6 +192,6 @@ def _as_float(number, power=1):
     try:
         return float(number) ** (1 / power)
     except OverflowError:
-        # The root of a square that no float holds may well be a float.
+        # The root may be a finite float even if the square is not.
         whole = math.isqrt(int(number)) if power == 2 else math.inf
         return float(whole) if whole < 2**1023 else math.inf

@@ -1,4 +1,4 @@
-"""Traversal of all objects reachable from one: items, attributes, slots, closures, chains."""
+"""Traversal of all objects reachable from an object."""
 
 import types
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import numpy as np
 from skdpbo._attempt import attempt
 
 _SINGLE = (int, float, complex, str, bytes, np.generic)
-# All that these hold is visited without their pickled state.
+# Types whose contents are all visited without their pickled state.
 _OPEN = (list, tuple, set, frozenset, Mapping, np.ndarray, types.FunctionType, BaseException)
 _CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
 
@@ -17,10 +17,10 @@ def reachable(thing, *, skip=None):
     """Visit an object and all objects that it holds, once each.
 
     Covers attributes, slots, items of containers, arrays and their bases, closures and defaults of
-    functions, partial functions, exceptions with their chain and notes, and of other objects, such
-    as those of pandas, what pickling them stores. Modules, types, code and
-    tracebacks are not entered: the frames of a traceback stay in the process that holds the data
-    and are neither pickled nor printed.
+    functions, partial functions, exceptions with their chain and notes, and the pickled state of
+    other objects, such as those of pandas. Modules, types, code and tracebacks are not entered: the
+    frames of a traceback stay in the process that holds the data and are neither pickled nor
+    printed.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def reachable(thing, *, skip=None):
     >>> dict(reachable([1, {"a": 2}]))["[1]['a']"]
     2
     """
-    # A list, and no recursion: a chain of objects may be longer than Python's stack.
+    # Iterative, as a chain of objects may be longer than Python's stack.
     seen, pending = {}, [("", thing)]
     while pending:
         path, value = pending.pop()
@@ -70,22 +70,22 @@ def parts(thing, skip=None):
         found += [(f".{name}", value) for name, value in attributes.items()]
     kind = type(thing)
     compiled = not found or kind.__reduce__ is not object.__reduce__
-    if compiled and not isinstance(thing, _OPEN):  # its state may be in no attribute
+    if compiled and not isinstance(thing, _OPEN):  # its state may not be in attributes
         state, _ = attempt(_pickled, thing)
-        # Named places, which end the list, come first.
+        # Put first, as the last ones are visited first: paths by attributes are preferred.
         found[:0] = [(f".state[{i}]", part) for i, part in enumerate(state or ())]
     return found
 
 
 def _pickled(thing):
-    """Return arguments, state, items as lists, and a setter of the state, as far as there are."""
+    """Return the parts of the pickle protocol: arguments, state, items and setter of the state."""
     state = list(thing.__reduce_ex__(2)[1:])
     state[2:4] = [part if part is None else list(part) for part in state[2:4]]
     return state
 
 
 def as_array(values):
-    """Return a frame or series as an array, which is read by rows, and anything else as it is."""
+    """Return a frame or series as an array, and anything else unchanged."""
     return values.to_numpy() if hasattr(values, "to_numpy") else values
 
 
@@ -101,7 +101,7 @@ def _contents(thing, skip):
     if isinstance(thing, np.ndarray):
         if skip is None or not skip(thing):
             yield from ((f"[{i}]", v) for i, v in enumerate(np.ma.getdata(thing).ravel().tolist()))
-        yield ".base", thing.base  # a view keeps all of the rows that it was cut from
+        yield ".base", thing.base  # a view holds the whole array
     elif isinstance(thing, Mapping):
         for i, (key, value) in enumerate(thing.items()):
             yield f".key[{i}]", key
@@ -111,7 +111,7 @@ def _contents(thing, skip):
     elif isinstance(thing, memoryview):
         yield ".obj", thing.obj
     if isinstance(thing, types.FunctionType):
-        # A lambda in a parameter holds what it was made with.
+        # A lambda holds the variables of the scope that it was made in.
         for i, cell in enumerate(thing.__closure__ or ()):
             yield f".closure[{i}]", _attribute(cell, "cell_contents")
         yield ".defaults", (thing.__defaults__, thing.__kwdefaults__)
@@ -125,7 +125,7 @@ def _contents(thing, skip):
     if isinstance(thing, BaseException):
         yield ".args", thing.args
         yield ".str", str(thing)
-        # Not the traceback: its frames are the caller's own.
+        # Not the traceback, whose frames belong to the caller.
         yield ".cause", thing.__cause__
         yield ".context", thing.__context__
         yield ".notes", getattr(thing, "__notes__", ())

@@ -1,8 +1,8 @@
-r"""Columns that matter, by a release of one number for each (docs: First releases).
+r"""Columns that matter, from a release of the effect size of each (docs: First releases).
 
-:math:`u_j = \sum_b |\sum_{i: x_{ij} \in b} v_i|` over 16 bins b of a public or released box,
-:math:`v_i \in [-1, 1]` the clipped target: n times the mean size of the effect of column j, however
-rough it is. A replaced record moves each of these by at most 2.
+The effect size of column j is :math:`u_j = \sum_b |\sum_{i: x_{ij} \in b} v_i|` over 16 bins b of a
+public or released box, :math:`v_i \in [-1, 1]` the clipped target: n times the mean absolute effect
+of the column, however rough it is. Replacing a record changes each effect size by at most 2.
 """
 
 import math
@@ -11,42 +11,42 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdpbo._exact_gram import RowMap
-from skdpbo._record_groups import shared
+from skdpbo._record_groups import divide_by_group_size
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
 
 N_BINS = 16
-STEPS = 2**16  # of the lattice, to 1
-_CLIP = 0.5  # standard deviations: small effects then stand out from noise and sampling
-_VARIANCE = 0.74  # of normal targets so clipped
-_ABOVE = 1.0  # standard deviations above the largest of the noise
-_LEAST_EFFECT = 0.2  # of the largest one
-_MOST_HIDDEN = 0.2  # of the variance: what noise may hide in columns that are left out
-UNCLIPPED = 0.383  # part of normal targets: of a small effect the clipped ones show as much
-_MOST_COLUMNS = 6  # of many that depend on each other the strongest say what the others do
-STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
+STEPS = 2**16  # lattice steps per 1
+_CLIP = 0.5  # of targets, in standard deviations: makes small effects stand out best
+_VARIANCE = 0.74  # of normal targets after clipping, in units of the clipping bound
+_ABOVE = 1.0  # standard deviations by which an effect must exceed the largest noise
+_LEAST_EFFECT = 0.2  # of the largest effect
+_MOST_HIDDEN = 0.2  # largest share of the variance that noise may hide in columns left out
+UNCLIPPED = 0.383  # share of normal targets that are not clipped, which show a small effect
+_MOST_COLUMNS = 6  # of correlated columns, the strongest carry most of the information
+STRONG = 0.4  # mean size of a strong effect; if noise hides it, nothing is released
 
 
 def effect_noise(mu, n_effects):
-    """Return the standard deviation of the noise of effects of the largest weight, in records."""
+    """Return the noise's standard deviation in effects of the largest weight, in records."""
     return 2 * math.sqrt(n_effects) / mu
 
 
 def sampling_error(n_records):
-    """Return a standard deviation of an effect of that many independent records."""
-    # sqrt(1 - 2 / pi) sqrt(_VARIANCE n): of a sum of absolute values of normal variables.
+    """Return the standard deviation of an effect by sampling of `n_records` records."""
+    # sqrt(1 - 2 / pi) sqrt(_VARIANCE n), that of a sum of absolute values of normal variables.
     return math.sqrt((1 - 2 / math.pi) * _VARIANCE * n_records)
 
 
 def _largest(p):
-    """Return about the largest of p independent normal deviates."""
+    """Return the approximate size of the largest of p independent normal deviates."""
     return math.sqrt(2 * math.log(p))
 
 
 class ColumnEffects(RowMap):
     """Release of the size of each column's effect, and the choice of columns.
 
-    It has the calls of a release of second moments; its sums are those in the bins.
+    It has the interface of a release of second moments; its sums are those of targets per bin.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ColumnEffects(RowMap):
     mu : float
         The release is mu-GDP.
     mean, sd : ndarray of shape (q,)
-        Of the targets about the centre, sd > 0; public or released.
+        Mean and standard deviation (> 0) of the targets about the centre; public or released.
     n_records : int
     """
 
@@ -69,31 +69,31 @@ class ColumnEffects(RowMap):
 
     @staticmethod
     def weights(n_columns):
-        """Return the integer weights of the effects of a target: less noise on those of more."""
+        """Return the integer weights of the effects of a target; a larger weight, less noise."""
         return np.ones(n_columns + 1, dtype=np.int64)
 
     @classmethod
     def n_effects(cls, n_columns):
-        """Return the number of effects of a target, each counted by its squared weight."""
+        """Return the number of effects of a target, weighted by their relative squared weights."""
         weights = cls.weights(n_columns)
         return float(np.square(weights / weights.max()).sum())
 
     @staticmethod
     def shows(mu, *, n_records, n_columns, n_targets):
-        """Whether a mu-GDP release shows a strong effect of a column; of public values."""
+        """Whether a mu-GDP release can show a strong effect of a column, by public values."""
         noise = effect_noise(mu, ColumnEffects.n_effects(n_columns) * n_targets)
         return STRONG * n_records > (_largest(n_columns) + _ABOVE) * noise
 
     @staticmethod
     def most_mu(**public):
-        """Return the mu beyond which the release shows no more; of the values of `shows`."""
+        """Return the mu beyond which the release does not improve; takes the values of `shows`."""
         return math.inf
 
     def __call__(self, X, Y, workspace):
         """Protected: return rows (bin of each column, target in steps), (n, width), as floats."""
         centre, half_width = self.box
         with np.errstate(all="ignore"):  # a warning would depend on the values
-            # A difference may leave the floats: such a record still has one bin of each column.
+            # If a difference overflows, the record still has one bin in each column.
             places = np.nan_to_num((X - centre) / half_width)
             bins = np.clip(np.floor((places + 1) * (N_BINS / 2)), 0, N_BINS - 1)
             targets = (Y - (self.centre + self.mean)) / self.clip
@@ -101,23 +101,23 @@ class ColumnEffects(RowMap):
         return np.hstack([bins, values])
 
     def sums(self, Q, sizes, part):
-        """Protected: return the sums in the bins, int64 (q, p + 1, bins); the last: of them all."""
+        """Protected: return the sums per bin, int64 (q, p + 1, bins); the last row: the totals."""
         p = len(self.box[0])
-        bins, values = Q[:, :p].astype(np.intp), shared(Q[:, p:], sizes, part)
+        bins, values = Q[:, :p].astype(np.intp), divide_by_group_size(Q[:, p:], sizes, part)
         sums = np.zeros((values.shape[1], p + 1, N_BINS), dtype=np.int64)
         for target, weights in enumerate(values.T):
             # Exact: sums of integers below 2^53.
             for column in range(p):
                 sums[target, column] = np.bincount(bins[:, column], weights, N_BINS)
-            # Its other bins stay 0, so that it counts as a column.
+            # The total of all targets is stored as a column with one bin.
             sums[target, p, 0] = weights.sum()
         return sums
 
     def release(self, sums, source):
         """Protected: return the effects with noise, shape (q, n_effects), in records."""
         weights, effects = self.weights(len(self.box[0])), self._effects(sums)
-        # A replaced record moves each effect by at most 2, with its weight w by 2 w, and all in
-        # l2 norm by 2 |w| (docs/theory/first_releases.md, Lemma), in lattice steps.
+        # Replacing a record changes an effect of weight w by at most 2 w, and all of them in l2
+        # norm by 2 |w| (docs/theory/first_releases.md, Lemma); here in lattice steps.
         squared = len(effects) * int(np.square(weights).sum())
         mechanism = GaussianMechanism(
             mu=self.mu,
@@ -133,7 +133,7 @@ class ColumnEffects(RowMap):
         return np.abs(sums).sum(axis=2)
 
     def columns(self, noisy):
-        """Return the columns that matter to some target, in order; all where none stands out.
+        """Return the columns that matter to some target, in order; all if none stands out.
 
         Post-processing of the released effects.
         """
@@ -147,7 +147,10 @@ class ColumnEffects(RowMap):
         return sorted(found) or list(range(p))
 
     def hides_others(self, columns, noisy):
-        """Whether no other column shows any effect, and they hide little; of the released ones."""
+        """Whether no other column shows an effect, and their hidden effects are small.
+
+        Post-processing of the released effects.
+        """
         p = len(self.box[0])
         size = _largest(p) * self._noise / self.n_records * _CLIP / UNCLIPPED
         if (p - len(columns)) * size**2 > _MOST_HIDDEN:
@@ -156,8 +159,8 @@ class ColumnEffects(RowMap):
         none = np.array([self._without_effect(abs(effects[p])) for effects in noisy])
         return bool((others <= none[:, None] + _largest(p) * self._deviation()).all())
 
-    def missed(self):
-        """Return the mean size of an effect that hardly stands out, of each target: its unit.
+    def smallest_visible_effect(self):
+        """Return the mean size of an effect that barely stands out, in units of each target.
 
         Post-processing.
         """
@@ -165,14 +168,13 @@ class ColumnEffects(RowMap):
         return hidden / self.n_records * self.clip / UNCLIPPED
 
     def _deviation(self, n_noisy=1):
-        """Return the standard deviation of the effect of a column without one, or between two."""
+        """Return the standard deviation of an effect that is 0, or of a difference of two noisy."""
         return math.hypot(math.sqrt(n_noisy) * self._noise, sampling_error(self.n_records))
 
     def _without_effect(self, total):
-        """Return the expected sum of a column without effect, for a sum of all targets `total`."""
-        # As if the records were spread evenly over the bins, their targets without regard to the
-        # column.
+        """Return the expected size for a column without effect, given the sum of all targets."""
+        # For records that are spread evenly over the bins, independently of their targets.
         mean, sd = total / self._n_bins, math.sqrt(_VARIANCE * self.n_records / self._n_bins)
-        z = mean / sd  # of the absolute value of a normal variable:
+        z = mean / sd  # expected absolute value of a normal variable:
         density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
         return self._n_bins * (sd * density + mean * (1 - 2 * float(ndtr(-z))))

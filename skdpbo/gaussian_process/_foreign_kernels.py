@@ -1,7 +1,7 @@
 """Kernels of the user's own: on protected rows they are isolated, and the guarantee is conditional.
 
-A kernel that looks at several rows at once, say one whose length-scale is the median distance of
-the rows that it is given, lets a record move the features of all others.
+With a kernel that uses several rows at once, such as one whose length-scale is the median distance
+of its input rows, a record affects the features of all others.
 """
 
 import numpy as np
@@ -21,7 +21,8 @@ from sklearn.gaussian_process.kernels import (
 from skdpbo.gaussian_process._isolated_rows import differs_alone, isolated_answers, own_copy
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
-# Their code was read: each row by itself, and no error for finite ones. Exact classes only.
+# Verified by reading: they treat rows independently and do not raise for finite ones. Exact
+# classes.
 _KNOWN = {
     *(RBF, ConstantKernel, DotProduct, Exponentiation, ExpSineSquared, LinearKernel, Matern),
     *(Product, RationalQuadratic, Sum),
@@ -30,7 +31,7 @@ _METRICS = ("cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmo
 
 
 def foreign_kernels(kernel):
-    """Return the class names of kernels, and of their parts, that are not known.
+    """Return the class names of kernels, and of their parts, that are not verified.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def foreign_kernels(kernel):
     kinds = (
         type(part)
         for part in _parts(kernel)
-        # With another metric a PairwiseKernel may call a function of the user.
+        # With another metric a PairwiseKernel may call a user's function.
         if type(part) not in _KNOWN
         and not (type(part) is PairwiseKernel and part.metric in _METRICS)
     )
@@ -51,16 +52,16 @@ def _parts(kernel):
     if isinstance(kernel, list | tuple):
         for part in kernel:
             yield from _parts(part)
-    elif callable(kernel):  # scikit-learn's sums also take what is none of its kernels
+    elif callable(kernel):  # scikit-learn's sums accept any callable
         yield kernel
-        # Parts of a foreign kernel do not matter: what combines them may mix rows itself.
+        # Parts of a foreign kernel do not matter, since it may mix rows itself.
         params = kernel.get_params(deep=False) if type(kernel) in _KNOWN else {}
         for value in params.values():
             yield from _parts(value)
 
 
 class IsolatedKernel:
-    """The map of protected rows to k_Z by a copy of a kernel; rows for which it raises are NaN.
+    """Map of protected rows to k_Z by a copy of a kernel; NaN for rows for which it raises.
 
     Parameters
     ----------
@@ -70,16 +71,16 @@ class IsolatedKernel:
     """
 
     def __init__(self, kernel, Z):
-        # A copy: what it keeps of the rows does not stay with the estimator.
+        # A copy, which may store rows: the estimator's own kernel does not.
         self._kernel, self._Z = own_copy(kernel), Z
 
     def __call__(self, X):
         """Protected: return k_Z of rows, shape (n, d)."""
-        # NaN: the lattice turns such a row into zeros, and its record adds nothing to the sums.
+        # The lattice turns rows of NaN into zeros: such a record adds nothing to the sums.
         return isolated_answers(self._values, X, np.full(len(self._Z), np.nan))
 
     def _values(self, rows):
-        """Protected rows, or public points: return k_Z, or raise, inside the isolation."""
+        """Return k_Z of protected rows or public points, or raise. Call in isolation."""
         K = np.array(self._kernel(rows, self._Z), dtype=np.float64)
         if K.shape != (len(rows), len(self._Z)):
             raise ValueError(f"{type(self._kernel).__name__} must give one value for each pair.")
@@ -87,7 +88,7 @@ class IsolatedKernel:
 
 
 def refuse_unfit_kernel(kernel, Z, points, *, released=False):
-    """Raise where a kernel cannot do public points, or, if foreign, looks at several at once.
+    """Raise if a kernel fails at public points, or, if foreign, mixes rows there.
 
     Parameters
     ----------
@@ -97,11 +98,11 @@ def refuse_unfit_kernel(kernel, Z, points, *, released=False):
     points : ndarray of shape (n, p)
         Public.
     released : bool, default=False
-        Whether Z is that of a box which is released, or may be. Far from 0 rounding looks like a
-        kernel that mixes rows, which is not checked there.
+        Whether the box of Z is, or may be, released. Mixing is not checked then: far from 0 it
+        cannot be told from rounding.
     """
     values = IsolatedKernel(kernel, Z)._values
-    # What overflows far outside of the box is refused below, by name.
+    # Overflow far outside of the box is refused below, by name.
     with np.errstate(all="ignore"):
         together = values(points)
     if not np.isfinite(together).all():

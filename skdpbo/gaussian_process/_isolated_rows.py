@@ -1,4 +1,4 @@
-"""User code on protected rows: what it answers for each of them, and nothing else."""
+"""Isolated user code on protected rows, with one answer per row."""
 
 import copy
 import warnings
@@ -21,18 +21,18 @@ def isolated_answers(function, X, missing):
     Parameters
     ----------
     function : callable
-        ``function(rows)`` returns an array with one entry for each row. It gets a copy.
+        ``function(rows)`` returns an array with one entry per row. It gets a copy of the rows.
     X : ndarray of shape (n, p)
         Protected.
     missing : ndarray
-        Answer for a row for which it raises. The other rows are then computed in their places of a
-        batch of the same size, as without that row.
+        Answer for a row for which it raises. Size of the batch and places of the other rows stay
+        the same then.
 
     Returns
     -------
     answers : ndarray of shape (n, ...)
     """
-    # A lock of its own: a search that holds the other may wait for the threads of this pass.
+    # Not `ONE_AT_A_TIME`: a search that holds it may wait for the threads of this pass.
     filters, floats = warnings.catch_warnings(record=True), np.errstate(all="ignore")
     with nothing_leaves(), _ONE_AT_A_TIME, filters, floats:
         warnings.simplefilter("ignore")
@@ -41,14 +41,14 @@ def isolated_answers(function, X, missing):
 
 
 def own_copy(model):
-    """Return a copy of an estimator or a kernel, for what it keeps of protected rows.
+    """Return a copy of an estimator or a kernel, which may store protected rows.
 
     Raises
     ------
     TypeError
-        If the model or a part of it is its own copy.
+        If copying the model, or a part of it, returns the part itself.
     """
-    copies = {}  # deepcopy's memo: without what is its own copy
+    copies = {}  # deepcopy's memo, which lacks such parts
     copied = copy.deepcopy(model, copies)
     for part in (model, *getattr(model, "get_params", dict)().values()):
         if is_estimator(part) and id(part) not in copies:
@@ -60,9 +60,9 @@ def own_copy(model):
 
 
 def differs_alone(function, points, together, *, rtol, atol):
-    """Whether what user code answers for some *public* points changes with the other points.
+    """Whether the answers of user code for *public* points change with the other points.
 
-    It cannot prove that rows are never mixed: the guarantee stays conditional.
+    It cannot prove that rows are never mixed, so the guarantee stays conditional.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def differs_alone(function, points, together, *, rtol, atol):
     together : ndarray of shape (n, ...)
         ``function(points)``.
     rtol, atol : float
-        A matrix product rounds a row by its place in a batch: equality would refuse good code.
+        Tolerances, as rounding of matrix products depends on the place of a row in its batch.
     """
     some = np.unique(np.linspace(0, len(points) - 1, _N_TRIED).astype(int))
     return not all(

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-_REACH = 4.0  # half-widths from the centre, beyond which functions are constant in a column
+_REACH = 4.0  # in half-widths from the centre; functions are constant beyond
 
 
 class LinearKernel(Kernel):
@@ -19,8 +19,8 @@ class LinearKernel(Kernel):
     centre, half_width : ndarray of shape (p,)
         Public.
     parts : ndarray of shape (p,), default=None
-        :math:`w`, the part of each column in the variance of the slopes, of sum 1; public. None:
-        equal parts.
+        :math:`w`, shares of the columns in the variance of the slopes, of sum 1; public. None:
+        equal shares.
     """
 
     def __init__(self, centre, half_width, parts=None):

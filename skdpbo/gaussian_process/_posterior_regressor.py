@@ -68,8 +68,7 @@ class PosteriorRegressor(NoisyRegressor, BaseEstimator):
         check_is_fitted(self)
         check_count(n_samples, "n_samples")
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        # One generator for all targets: the same draws for each would make them depend on each
-        # other.
+        # One generator for all targets, so that their draws are independent.
         generator = check_random_state(random_state)  # public randomness, of released values
         with np.errstate(under="ignore"):
             mean, covariance = self._predictor.joint(X)

@@ -1,7 +1,7 @@
-"""Public model below a private process: fitted to public rows, subtracted record by record.
+"""Public model of public rows, whose residuals a private process models.
 
-The private process learns what the public model leaves. A residual is a function of its own record
-and of public values, so no sensitivity changes (docs: public rows first).
+A residual is a function of its own record and of public values, so no sensitivity changes
+(docs: public rows first).
 """
 
 import math
@@ -26,8 +26,8 @@ from skdpbo.gaussian_process._isolated_rows import differs_alone, isolated_answe
 
 _FEWEST_ROWS = 5
 _FOLDS = 5
-_REACH = 3.0  # standard deviations of the public residuals
-_FAR = 1e30  # trees take no larger numbers: they work in single precision
+_REACH = 3.0  # bound of residuals, in standard deviations of the public ones
+_FAR = 1e30  # largest input of the model: trees compute in single precision
 _LARGEST_PROCESS = 500  # rows: a Gaussian process costs their cube
 _LARGEST_TREES = 2000  # rows, for trees without histograms
 
@@ -42,32 +42,32 @@ def public_model(base, X, y, largest):
     X : ndarray of shape (n_public, n_features)
     y : ndarray of shape (n_public, q)
     largest : ndarray of shape (q,)
-        Residual bounds are at most that large; they are so where the residuals vanish.
+        Largest residual bounds, which are used if the public residuals vanish.
 
     Returns
     -------
     PublicModel
     """
-    # Shuffled, as public rows may be sorted; by one seed, so that equal rows give equal models.
+    # Shuffled, as public rows may be sorted; with a fixed seed, so that results are reproducible.
     folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
-    # scikit-learn's boosting warns of a column in place of a vector.
+    # A vector for one target: scikit-learn's boosting warns of a column.
     targets = y[:, 0] if y.shape[1] == 1 else y
     tried = []
     with warnings.catch_warnings():
-        if base is None:  # length-scales at their bounds
+        if base is None:  # warnings of length-scales at their bounds
             warnings.simplefilter("ignore")
-        # Residuals of rows that a model was fitted to are too small to bound those of new rows.
+        # By cross-validation: residuals of training rows are too small for new rows.
         for model in default_bases(*X.shape, y.shape[1]) if base is None else [base]:
             # With metadata routing, scikit-learn 1.6 does not take None for params.
             predicted = cross_val_predict(clone(model), X, targets, cv=folds, params={})
             left = y - predicted.reshape(y.shape)
             tried.append((np.mean(np.square(left), axis=0), model))
-        # Of several targets each counts by the share of its variance that is left.
+        # Residual variances of several targets are relative to the variances of the targets.
         spread = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
         squares, best = min(tried, key=lambda candidate: np.sum(candidate[0] / spread))
         best = clone(best).fit(X, targets)
     reach = _REACH * np.sqrt(squares)
-    # A model that is exact on public rows says nothing of the others: no bound of 0.
+    # If the model is exact on public rows, residuals of the others are unknown.
     bound = np.where(reach > 0, np.minimum(reach, largest), largest)
     return PublicModel(best, y.mean(axis=0), bound)
 
@@ -121,14 +121,14 @@ class PublicModel:
         return np.where(np.isfinite(predicted), predicted, self.centre)
 
     def copied(self):
-        """Return a copy: what a model keeps of the rows that it predicts stays there."""
+        """Return a copy, which may store the rows that it predicts."""
         return replace(self, model=own_copy(self.model))
 
     def refuse_mixed_rows(self, points):
-        """Raise where predictions at *public* points change with the other points."""
+        """Raise if predictions at *public* points change with the other points."""
         own = self.copied()
         together = own(points)
-        # Of single precision, too. Of targets far from 0 the largest would hide what is mixed.
+        # Allows single precision; relative to the range, as targets may be far from 0.
         error = 1e-4 * np.ptp(together, axis=0) + 5e-6 * np.abs(together).max(axis=0)
         if differs_alone(own, points, together, rtol=0, atol=error):
             raise ValueError(
@@ -184,9 +184,9 @@ class GatedPredictor:
         return self.public(X) + self.probability * self.process.mean(X)
 
     def moments(self, X):
-        """Mean and variance about it, each of shape (n, q), if the process describes the rest."""
+        """Mean, and variance about it given a signal, each of shape (n, q)."""
         mean, variance = self.process.moments(X)
-        # The mean is p m: about it the process's second moment is its variance plus ((1 - p) m)^2.
+        # The mean is p m, about which the process has the second moment v + ((1 - p) m)^2.
         closed = (1 - self.probability) * mean
         return self.public(X) + mean - closed, variance + closed**2
 
@@ -198,7 +198,7 @@ class GatedPredictor:
 
 
 class PublicBase:
-    """Part of an estimator that takes public rows; it has the parameters `base` and `y_bounds`."""
+    """Mixin of estimators that take public rows, with the parameters `base` and `y_bounds`."""
 
     def _with_public(self, guarantee, X, y, X_public, y_public):
         """Check public rows, if any, against the parameters; return the guarantee of the fit."""
@@ -220,7 +220,7 @@ class PublicBase:
             )
         if self._private_bounds(of_public=True):
             raise ValueError('"private" bounds have no use with public rows, which give them.')
-        # Shared memory is refused above; equal values are not looked for, as that reads records.
+        # An assumption, as a search for equal values would read records.
         guarantee = guarantee.assuming(
             "no protected record is among the public rows, which were chosen without looking at it"
         )

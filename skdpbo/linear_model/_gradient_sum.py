@@ -1,9 +1,9 @@
-"""The sum of clipped gradients of a generalised linear model, in exact integers.
+"""Sum of clipped gradients of a generalised linear model, in exact integers.
 
-The gradient of a record is the outer product of its row z and its residual r. Both are integers:
-z on a lattice of 2^-16, r cut so that |r| |z| is at most the clipping norm, and truncated toward
-zero. Products and sums of such integers are exact, so that one record moves the sum by its own
-two terms and by nothing else.
+The gradient of a record is the outer product of its row z and its residual r. Both are put on
+lattices: z of step 2^-16, and r, shortened so that |r| |z| is at most the clipping norm, truncated
+toward zero. Products and sums of these integers are exact, so that replacing a record changes the
+sum by its old and its new term alone.
 """
 
 import math
@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import expit, softmax
 
-from skdpbo._record_groups import shared
+from skdpbo._record_groups import divide_by_group_size
 from skdpbo.mechanisms import GaussianMechanism
 
 _ROW_BITS = 16  # steps of a row of norm 1
@@ -24,7 +24,7 @@ _SUM_BITS, _NOISE_BITS = 61, 48
 def gradient_sensitivity(bound):
     """Largest l2 change, under one substitution, of the sum of gradients of norm at most `bound`.
 
-    The old gradient leaves and the new one enters: 2 B, attained by g and -g.
+    The old gradient is subtracted and the new one added: 2 B, attained by g and -g.
     """
     return 2 * bound
 
@@ -62,18 +62,18 @@ def residuals_on_lattice(residuals, norms, bound, bits):
     ndarray of shape (n, k)
         float64 that hold integers.
     """
-    # Scores beyond the floats give NaN: one in a sum would be all of it.
+    # Scores that overflow give NaN, a single one of which would make the sum NaN.
     fine = np.nan_to_num(residuals) * 2.0**bits
     sizes = np.sqrt(np.einsum("ij,ij->i", fine, fine))
     # Down on both sides, so that |r| |z| <= bound holds for the exact integers.
     limits = (bound * (1 - _SLACK)) / (norms * (1 + _SLACK))
-    # Toward zero: truncation never lengthens a residual beyond its limit. What is shorter than a
-    # step becomes 0, as it does where both are 0, of a class whose weight is next to nothing.
+    # Truncation toward zero never lengthens a residual. The maximum with 1 avoids 0 / 0; residuals
+    # shorter than one step become 0 anyway.
     return np.trunc(fine * np.minimum(1.0, limits / np.maximum(sizes, 1.0))[:, None])
 
 
 class GradientRelease:
-    """Noisy mean gradients of a logistic model, one release a step.
+    """Noisy mean gradients of a logistic model, one release per call.
 
     Parameters
     ----------
@@ -96,20 +96,20 @@ class GradientRelease:
     def __init__(self, rows, codes, scales, weights, mu, clip, effective):
         self._rows, self._codes, self._sizes = rows, codes, rows.sizes
         self._factor, self._shift = (2.0**_ROW_BITS * part for part in scales.affine())
-        # On the grid of the rows: its products are integers, too.
+        # On the grid of the rows, so that products are integers.
         self._constant = float(math.trunc(2.0**_ROW_BITS * scales.constant))
         # Entries of the box lie in [-1, 1]; 1 covers the rounding of the affine map.
         self._largest = float((np.abs(self._factor) + np.abs(self._shift)).max()) + 1
-        self._weights = np.append(weights, 0.0)  # the last one is that of code -1
+        self._weights = np.append(weights, 0.0)  # the last one is for code -1
         self.n_outputs = 1 if len(weights) == 2 else len(weights)
         n = rows.shape[0]
-        # Steps as fine as integers allow: sums over n records stay below 2^61, the noise's sd
-        # 2 bound / mu below 2^48; ceil(clip) > log2(clip) errs on the coarse side.
+        # The finest step with sums over n records below 2^61 and a standard deviation of the noise,
+        # 2 bound / mu, below 2^48; ceil(clip) > log2(clip) errs on the coarse side.
         room = min(_SUM_BITS - math.ceil(math.log2(n)), _NOISE_BITS - 1 + math.floor(math.log2(mu)))
-        self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - max(0, math.ceil(clip))))
-        # An integer, to which residuals are cut and the noise is calibrated alike.
+        self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - math.ceil(clip)))
+        # An integer, to which residuals are shortened and the noise is calibrated.
         self.bound = math.floor(clip * 2.0 ** (_ROW_BITS + self._bits))
-        # In proportion to the weights, so that all classes are clipped alike.
+        # In proportion to the weights, so that clipping affects all classes alike.
         self._bounds = self.bound * np.append(weights, 1.0)
         self._unit = 2.0 ** -(_ROW_BITS + self._bits) / effective
         self._noise = GaussianMechanism(
@@ -118,7 +118,7 @@ class GradientRelease:
             lattice=1.0,
             n_draws=(rows.shape[1] + 1) * self.n_outputs,
         )
-        # Of the noise in a coordinate of the mean gradient. Public.
+        # Standard deviation of the noise in a coordinate of the mean gradient. Public.
         self.sigma = self._noise.sigma * self._unit
 
     def __call__(self, w, source):
@@ -129,21 +129,21 @@ class GradientRelease:
     def exact_total(self, w):
         """Protected: sum the clipped gradients in integers; pass only to a mechanism."""
         total = np.zeros(w.shape, dtype=np.int64)
-        # In floats: a rounding error of a score changes its own residual, which is cut below.
+        # In floats: a rounding error of a score affects its own residual alone, clipped below.
         slopes, intercepts = w[:-1] * 2.0**-_ROW_BITS, w[-1] * (self._constant * 2.0**-_ROW_BITS)
         for rows, z in self._rows.affine(self._factor, self._shift):
             grid = rows_on_grid(z, self._largest)
             norms = np.sqrt(np.einsum("ij,ij->i", grid, grid) + self._constant**2)
-            # A row of zeros adds nothing whatever its residual; 1 only avoids a division by 0.
+            # Avoids a division by 0; a row of zeros adds nothing, whatever its residual.
             norms = np.maximum(norms, 1.0)
             codes = self._codes[rows]
             # |r| min(|z|, 1): rows beyond norm 1 have their residual divided by their norm.
             shortened = np.minimum(1.0, 2.0**_ROW_BITS / norms) * self._weights[codes]
             residuals = _residuals(grid @ slopes + intercepts, codes) * shortened[:, None]
-            # docs/theory/private_classifiers.md, The gradient sum: z c' of norm at most B, in
-            # integers.
+            # Outer products of norm at most B (docs/theory/private_classifiers.md, The gradient
+            # sum).
             units = residuals_on_lattice(residuals, norms, self._bounds[codes], self._bits)
-            units = shared(units, self._sizes, rows)
+            units = divide_by_group_size(units, self._sizes, rows)
             # Exact: at most 2^13 rows of 2^37. The last row is that of the constant column.
             total[:-1] += (grid.T @ units).astype(np.int64)
             total[-1] += (self._constant * units.sum(axis=0)).astype(np.int64)
@@ -151,7 +151,7 @@ class GradientRelease:
 
 
 def _residuals(scores, codes):
-    """Protected: probabilities less the indicators of the classes, shape (n, n_outputs)."""
+    """Protected: probabilities minus indicators of the classes, shape (n, n_outputs)."""
     if scores.shape[1] == 1:
         return expit(scores) - (codes == 1)[:, None]
     return softmax(scores, axis=1) - (codes[:, None] == np.arange(scores.shape[1]))

@@ -28,13 +28,14 @@ from skdpbo.linear_model._record_rows import column_scales
 from skdpbo.mechanisms import split_budget, step_budgets
 from skdpbo.privacy._checks import check_choice, check_flag, check_positive
 
-_SHARE_OF_COUNTS = 0.02  # of the squared budget, where the classes are to be balanced
-_SHARE_OF_SCALES = 0.16  # of what is left
-_SHARE_OF_CURVATURE = 0.15  # of what is left, where the noise is small
+_SHARE_OF_COUNTS = 0.02  # of mu^2, if the classes are to be balanced
+_SHARE_OF_SCALES = 0.16  # of the rest of mu^2
+_SHARE_OF_CURVATURE = 0.15  # of the rest after that, if the noise is small
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
-# A small bias for less noise (docs/theory/private_classifiers.md, Post-processing).
-_CLIP = 0.45  # of the gradient of a record, whose norm would be at most 1
-_SMALL_NOISE = 1e-3  # of a mean gradient that is not clipped: the bias of clipping is larger
+# Clipping norm of gradients, whose norm is at most 1 without clipping: a small bias for less noise
+# (docs/theory/private_classifiers.md, Post-processing).
+_CLIP = 0.45
+_SMALL_NOISE = 1e-3  # of an unclipped mean gradient, below which the bias of clipping outweighs it
 
 
 class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
@@ -65,9 +66,10 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         Whether there is a constant term. Without, the scores are zero at the centre of the box;
         at zero itself for an interval that starts or ends there.
     classes : array-like of shape (n_classes,), default=None
-        Public labels, at least two. A record with another label adds nothing. Texts beside numbers
-        are an error by the type of `y` alone: in a list, or an array of objects, each is another
-        label. None: the labels of the records are public by declaration, also which of them occur.
+        Public labels, at least two. A record with another label adds nothing. If classes are texts
+        and the type of `y` is numeric, or vice versa, it is an error; in a list or an array of
+        objects, such values are other labels. None: the set of labels that occur is declared
+        public.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. A dict of public ones, > 0, for labels of `classes`; 1 where not
         given; as in scikit-learn they multiply `C`. "balanced": inverse to the numbers of records
@@ -186,7 +188,6 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         refuse_missing_target(y, self)
         check_same_length(X, y, groups)
         self._check_settings()
-        # From `classes` alone, unless the user leaves the set of labels public.
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._charged(guarantee, self._check_public, X, groups=groups)
@@ -211,27 +212,26 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         intercept = bool(self.fit_intercept)
         scales = column_scales(*released, 1 / (n * mu), centre=intercept, intercept=intercept)
         n_outputs = 1 if len(weights) == 2 else len(weights)
-        # A residual of several classes is up to sqrt 2 times as long as that of two.
+        # The residual vector of several classes is up to sqrt 2 times as long as that of two.
         clip = 1.0 if n_outputs == 1 else math.sqrt(2.0)
         noise = 2 * clip / (effective * mu_steps) * math.sqrt((scales.dimension + 1) * n_outputs)
         share = 1.0 if noise <= _SMALL_NOISE else _CLIP
         clip *= share
         plan = DescentPlan(share * noise)
-        # By the noise alone, which is public.
-        if plan.by_curvature:
+        if plan.by_curvature:  # decided by the noise, which is public or released
             mu_steps, mu_curvature = split_budget(mu_steps, _SHARE_OF_CURVATURE)
-            # The last weight is that of code -1, a label of no class.
+            # The last weight is for code -1, a label of no class.
             shares = np.append(weights, 0.0)[codes]
             known = {"n_outputs": n_outputs, "gradient_noise": 2 * clip / (effective * mu_steps)}
             moments = rows, scales, shares, effective, mu_curvature
             curvature = released_curvature(*moments, source, **known)
-        # Equal budgets: one noise serves all steps, and one lattice.
+        # Equal budgets, so that all steps have the same noise and lattice.
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
         release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
-        # d b^2 / d w^2 for coefficients b of standardised columns; the intercept is not penalised.
-        # scikit-learn's C multiplies the sum of the weighted losses; the gradients here are means.
+        # Penalty on coefficients of standardised columns, not on the intercept. scikit-learn's C
+        # multiplies the sum of the weighted losses; the gradients here are means.
         d = rows.shape[1]
-        # 1e100: as strong as any, and no float that is made of it overflows.
+        # Capped at 1e100, so that nothing overflows.
         C = max(float(self.C) * largest, 1e-300)
         strength = min(1 / (C * effective * scales.size**2), 1e100)
         penalties = np.append(np.full(d, strength), 0.0)
@@ -276,7 +276,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
-            # Not 1 - expit(scores), which has no digits of small probabilities.
+            # 1 - expit(scores) would lose the digits of small probabilities.
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
@@ -303,7 +303,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         if isinstance(self.class_weight, dict):
             for weight in self.class_weight.values():
                 check_positive(weight, "class_weight")
-            # Before the charge no label of a record is looked at.
+            # Without `classes`, labels of records are not read before the charge.
             known = self.class_weight if self.classes is None else np.asarray(self.classes).tolist()
             if others := [label for label in self.class_weight if label not in known]:
                 raise ValueError(f"class_weight has labels that are not in classes: {others}.")
@@ -313,9 +313,10 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
             check_choice(self.class_weight, "class_weight", ("balanced",))
 
     def _weights_of_classes(self, rows, codes, mu, source):
-        """Return the budget left, weights over the largest, it, and the number to divide sums by.
+        """Return the rest of mu, weights over their largest, the largest, and a divisor of sums.
 
-        Public weights are not counted: how many records have them is protected.
+        The divisor is the released sum of the weights for "balanced", else the number of records:
+        the sum of public weights depends on protected labels.
         """
         if self.class_weight == "balanced":
             mu, mu_counts = split_budget(mu, _SHARE_OF_COUNTS)

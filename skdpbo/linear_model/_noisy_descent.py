@@ -1,7 +1,4 @@
-"""Descent on released gradients: steps and rates from public and released values.
-
-Where the noise is small, the curvature of the loss is released, too, as second moments.
-"""
+"""Gradient descent on released gradients; if the noise is small, with a released curvature."""
 
 import math
 from dataclasses import dataclass
@@ -17,16 +14,16 @@ _TIME, _EXPONENT = 26.0, 0.7  # sum of the rates: 26 / noise^0.7
 _LONG_RATE, _MAX_RATE = 100.0, 300.0
 _SAFE_RATE = 8.0  # 2 / (largest curvature of rows of norm 1, 1/4)
 _LITTLE_NOISE = 2e-4  # below it the curvature is released
-_CURVED_STEPS = 8
-_TURN = -0.3  # cosine of successive gradients that shows a rate too large
-_AHEAD, _MAX_CURVED_RATE = 0.5, 8.0  # cosine that shows one too small: rare classes curve less
+_CURVED_STEPS = 8  # with a released curvature
+_TURN = -0.3  # cosine of successive gradients below which the rate is too large
+_AHEAD, _MAX_CURVED_RATE = 0.5, 8.0  # cosine above which the rate is too small; largest rate
 
 
 @dataclass(frozen=True)
 class DescentPlan:
-    """Number of steps and largest rate, from the noise that one release would have.
+    """Number of steps and largest rate, from the noise of a gradient.
 
-    More noise: fewer and shorter steps, which is regularisation.
+    More noise gives fewer and shorter steps, which regularises.
 
     Parameters
     ----------
@@ -37,7 +34,7 @@ class DescentPlan:
     Attributes
     ----------
     by_curvature : bool
-        Whether a release of the curvature pays: fewer steps, and all directions converge.
+        Whether the curvature is released: fewer steps, and convergence in all directions.
     n_steps : int
         Number of released gradients.
     rate : float
@@ -47,9 +44,9 @@ class DescentPlan:
     noise: float
 
     def __post_init__(self):
-        # docs/theory/private_classifiers.md, Post-processing: the same numbers for all tables.
+        # docs/theory/private_classifiers.md, Post-processing.
         time, by_curvature = _TIME * self.noise**-_EXPONENT, self.noise <= _LITTLE_NOISE
-        # As few as keep the rate at 100, within limits: the steps share the budget.
+        # The fewest steps of rate at most 100, within limits, since the steps share the budget.
         n_steps = int(min(max(math.ceil(time / _LONG_RATE), _MIN_STEPS), _MAX_STEPS))
         n_steps = _CURVED_STEPS if by_curvature else n_steps
         rate = min(time / n_steps, _MAX_RATE)
@@ -60,15 +57,15 @@ class DescentPlan:
 def descend(gradient, shape, plan, penalties):
     """Return the last iterate.
 
-    The rate starts where descent cannot diverge, doubles up to that of the plan, and halves when
-    two successive released gradients point in opposite directions.
+    The rate starts at a value for which descent cannot diverge, doubles up to that of the plan, and
+    halves when two successive released gradients point in opposite directions.
 
     Parameters
     ----------
     gradient : callable
         ``gradient(w)`` is a released gradient at w.
     shape : tuple of int
-        Of w.
+        Shape of w.
     plan : DescentPlan
     penalties : ndarray of shape (shape[0],)
         Coefficients of the quadratic penalty, whose step is implicit.
@@ -76,23 +73,22 @@ def descend(gradient, shape, plan, penalties):
     w, last, rate = np.zeros(shape), None, min(_SAFE_RATE, plan.rate)
     for _ in range(plan.n_steps):
         step = gradient(w)
-        # Of the penalised loss: a loss that pulls against the penalty hides all that turns.
+        # Gradient of the penalised loss: that of the loss alone is dominated by the penalty.
         slope = step + penalties[:, None] * w
         if last is not None:
-            # Of released gradients: the rate is post-processing.
             cosine = np.vdot(slope, last) / math.sqrt(np.vdot(slope, slope) * np.vdot(last, last))
             rate = rate / 2 if cosine < _TURN else min(2 * rate, plan.rate)
-        # Backward Euler for the penalty: stable at any rate. The penalty reads no record.
+        # Backward Euler step for the penalty, which is stable at any rate.
         w = (w - rate * step) / (1 + rate * penalties)[:, None]
         last = slope
     return w
 
 
 def descend_by_curvature(gradient, curvature, shape, penalties):
-    """Return the last of 8 accelerated steps in the metric of the curvature.
+    """Return the last iterate of 8 accelerated steps in the metric of the curvature.
 
-    Steps of rate 1 do not increase the loss where the curvature is a bound. The bound is loose for
-    rare classes: the rate doubles while successive moves agree, and halves when they turn back.
+    Steps of rate 1 do not increase the loss if the curvature is an upper bound. The bound is loose
+    for rare classes: the rate doubles while successive moves agree, and halves when they reverse.
 
     Parameters
     ----------
@@ -112,33 +108,33 @@ def descend_by_curvature(gradient, curvature, shape, penalties):
             cosine = np.vdot(step, last[0]) / (length * last[1])
             faster = min(2 * rate, _MAX_CURVED_RATE) if cosine > _AHEAD else rate
             rate = rate / 2 if cosine < _TURN else faster
-        # The penalty's own curvature is exact: implicit, and stable at any rate.
+        # Implicit in the penalty, whose curvature is exact: stable at any rate.
         new = ahead - np.linalg.solve(curvature / rate + penalty, step)
         ahead = new + t / (t + 3) * (new - w)  # Nesterov's sequence
         w, last = new, (move, length)
     return w
 
 
-_GRADIENT_SHARE, _MOMENT_SHARE = 5.0, 0.25  # of the noise, in the ridge
+_GRADIENT_SHARE, _MOMENT_SHARE = 5.0, 0.25  # factors of both noises in the ridge
 
 
 def exact_second_moments(rows, scales, weights, step, radius):
-    """Protected: pass only to a mechanism. Sum w z z' of rows cut to norm 1, in integers.
+    """Protected: pass only to a mechanism. Sum w z z' of rows clipped to norm 1, in integers.
 
     Parameters
     ----------
     rows : BoxedRows
     scales : ColumnScales
     weights : ndarray of shape (n,)
-        Of the records, at most 1. Protected.
+        Weights of the records, at most 1. Protected.
     step : float
-        Of the lattice.
+        Lattice step.
     radius : int
         Largest norm of a row in steps.
     """
     d = rows.shape[1] + 1
     total = np.zeros((d, d), dtype=np.int64)
-    # w z z' is the outer product of sqrt(w) z, a row that the lattice takes.
+    # w z z' is the outer product of sqrt(w) z with itself.
     roots = np.sqrt(weights)
     for chosen, inner in rows.affine(*scales.affine()):
         z = np.hstack([inner, np.full((len(inner), 1), scales.constant)])
@@ -152,9 +148,10 @@ def exact_second_moments(rows, scales, weights, step, radius):
 def released_curvature(rows, scales, weights, effective, mu, source, *, n_outputs, gradient_noise):
     """Release the weighted second moments of the standardised rows; return a curvature.
 
-    An upper bound on that of the mean loss, plus a ridge that grows with the noise. A logistic loss
-    has a second derivative of at most 1/4 in its score, a softmax of at most 1/2 in any direction
-    (Boehning 1992). `effective` is the sum of the weights, public or released.
+    The result is an upper bound on the curvature of the mean loss, plus a ridge that grows with the
+    noise. The logistic loss has a second derivative of at most 1/4 in its score, the softmax loss
+    of at most 1/2 in any direction (Boehning 1992). `effective` is the sum of the weights, public
+    or released.
     """
     n = rows.shape[0]
     # docs/theory/sparse_gp.md, Theorem: sqrt 2 W^2 / mu, here with W = 1.
@@ -169,5 +166,5 @@ def released_curvature(rows, scales, weights, effective, mu, source, *, n_output
     # The noise of the moments has eigenvalues of the order of its entries times sqrt(d).
     ridge = _GRADIENT_SHARE * gradient_noise + _MOMENT_SHARE * noise * math.sqrt(d)
     bound = 0.25 if n_outputs == 1 else 0.5
-    # Too small a curvature would be too long a step: the ridge covers the noise.
+    # The ridge covers the noise, since too small a curvature makes steps too long.
     return bound * moments + ridge * np.eye(d)

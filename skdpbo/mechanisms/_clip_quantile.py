@@ -82,9 +82,8 @@ class ClipQuantile:
         float
             Noisy share of the records, in [0, 1].
         """
-        # The count has the noise; n is public, so dividing is post-processing.
+        # Post-processing of the noisy count: n is public, and clipping bounds one update's factor.
         share = float(self._noise.release(n_inside, source)) / self.n_records
-        # Post-processing; it bounds the factor of one update.
         return min(max(share, 0.0), 1.0)
 
     def next_clip(self, clip: float, share: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo._record_groups import shared
+from skdpbo._record_groups import divide_by_group_size
 from skdpbo.mechanisms._gaussian import GaussianMechanism
 from skdpbo.mechanisms._lattice import (
     as_fraction,
@@ -33,7 +33,7 @@ _STEP_BITS = 30  # lattice steps per clipping norm: at least 2^30
 _DRAW_BITS = 48  # lattice steps per standard deviation of the noise: at most 2^48
 _MAX_TOTAL = 2**62
 _N_DRAWS = 2**40  # no limit: the sampler is exact
-_BLOCK = 2**16  # coordinates a block; several copies fit in a processor's cache
+_BLOCK = 2**16  # coordinates per block; several copies fit in a processor's cache
 
 
 def clipped_sum_sensitivity(clip: float) -> float:
@@ -73,7 +73,7 @@ def clip_to_lattice(
     inside : ndarray of shape (n,)
         bool: rows that were within the ball before clipping, up to rounding.
     """
-    # In integers: a squared norm is compared with it exactly.
+    # An integer, with which squared norms are compared exactly.
     limit = math.floor((Fraction(clip) / Fraction(step)) ** 2)
     if limit >= _MAX_TOTAL:
         raise ValueError("clip must be below 2^31 steps.")
@@ -85,7 +85,7 @@ def clip_to_lattice(
             raise ValueError("vectors must be two-dimensional, one row per record.")
         values = values.astype(np.float64, copy=False)
         finite = np.asarray(np.isfinite(values).all(axis=1))
-        # Neither an error nor a warning: either would reveal that some record is not finite.
+        # No error or warning: it would reveal that some record is not finite.
         rows = np.where(finite[:, None], values, 0.0)
         # Division by the largest entry: the squares neither overflow nor all underflow.
         largest = np.abs(rows).max(axis=1, initial=0.0)
@@ -96,9 +96,8 @@ def clip_to_lattice(
         scale = clip / np.where(norm > 0, norm, 1.0)
         clipped = np.where(inside[:, None], rows, shape * scale[:, None])
         units = np.trunc(clipped / step).astype(np.int64)
-    # A float quotient may exceed the ball by its rounding error; one step less in every
-    # coordinate brings the row back without looking at other rows.
-    # Ends: entries that are not zero approach zero in each round.
+    # Rounding may leave a row outside of the ball: shrink its coordinates by one step. That depends
+    # on the row alone, and ends since nonzero entries approach zero in each round.
     while (over := np.flatnonzero(np.einsum("ij,ij->i", units, units) > limit)).size:
         units[over] -= np.sign(units[over])
     return units, inside
@@ -159,15 +158,15 @@ class ClippedMean:
     _noise: GaussianMechanism = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Down, so that the float that vectors are cut to is within the stated norm.
+        # Down, so that the clipping norm, a float, does not exceed the stated one.
         clip = round_down(as_fraction(check_positive(self.clip, "clip")))
         n_records = check_count(self.n_records, "n_records")
         sigma = clipped_sum_sensitivity(clip) / check_mu(self.mu)
-        # Fine enough for the vectors, and coarse enough for noise of 64 bits.
+        # Fine enough for the vectors, coarse enough for 64-bit noise.
         fine = math.ldexp(power_of_two_below(clip), -_STEP_BITS)
         coarse = math.ldexp(power_of_two_below(sigma), -_DRAW_BITS)
         step = check_step(max(fine, coarse), "clip")
-        # The exact sum must not wrap: a wrapped one would have another sensitivity.
+        # The exact sum must not overflow: a wrapped sum has another sensitivity.
         if n_records * math.ceil(Fraction(clip) / Fraction(step)) >= _MAX_TOTAL:
             raise ValueError("n_records is too large for 64-bit sums.")
         noise = GaussianMechanism(
@@ -219,7 +218,7 @@ class ClippedMean:
         vectors : ndarray of shape (n_records, d), or iterable of ndarrays of shape (any, d)
             As in `release`.
         sizes : ndarray of int64, shape (number of vectors,), default=None
-            Number of records in the group of each vector, which counts one part of that size;
+            Number of records in the group of each vector, by which its contribution is divided;
             `n_records` is then the number of groups.
 
         Returns
@@ -227,7 +226,7 @@ class ClippedMean:
         total : ndarray of shape (d,)
             int64, in lattice steps, for `noisy_mean`.
         n_inside : int
-            For :class:`ClipQuantile`.
+            Number of vectors that need no clipping, for :class:`ClipQuantile`.
         """
         if isinstance(vectors, np.ndarray):
             if vectors.ndim != 2:
@@ -238,7 +237,7 @@ class ClippedMean:
         for block in vectors:
             units, inside = clip_to_lattice(block, self.clip, self.step)
             rows = slice(n_rows, n_rows + len(units))
-            total = total + shared(units, sizes, rows).sum(axis=0)
+            total = total + divide_by_group_size(units, sizes, rows).sum(axis=0)
             n_inside += int(np.count_nonzero(inside))
             n_rows += len(units)
         # With groups the number of rows is protected, and no error may depend on it.

@@ -24,9 +24,9 @@ from skdpbo.mechanisms._mean import (
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy._checks import check_count, check_positive
 
-_LEAST_GAIN = 0.99  # a step must shrink the radius to this at least
-_MAX_AUTO = 20  # steps
-_ROUNDING = 2.0**-50  # relative; more than splitting a budget in floats can add
+_LEAST_GAIN = 0.99  # a step must shrink the radius by this factor or less
+_MAX_AUTO = 20  # largest number of steps with n_steps="auto"
+_ROUNDING = 2.0**-50  # relative; bound on the rounding error of splitting a budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,16 +147,15 @@ class CoinPressMean(GaussianMean):
         if self.shares is not None:
             if not np.iterable(self.shares):
                 raise TypeError(f"shares must be numbers, got {self.shares!r}.")
-            # positive, and 1 in all up to rounding
             checked = tuple(float(check_positive(share, "each of shares")) for share in self.shares)
             if len(checked) != self.n_steps:
                 raise ValueError("shares must have one value for each of the n_steps steps.")
             total = math.fsum(checked)
             if abs(total - 1) > 1e-9:
                 raise ValueError("shares must add up to 1.")
-            # A sum of 1 + 1e-9 would be that much more than mu^2.
+            # Normalised: a sum above 1 would exceed the budget.
             object.__setattr__(self, "shares", tuple(min(share / total, 1.0) for share in checked))
-        _ = self.guarantee  # raises for a budget that is not valid
+        _ = self.guarantee  # raises for an invalid budget
 
     def release(
         self,
@@ -213,8 +212,8 @@ class CoinPressMean(GaussianMean):
             coinpress_plan(mu, radius, shares, self.beta, n_records, n_features)
             for shares in choices
         ]
-        # Public numbers alone choose the number of steps, so that the choice costs no budget.
-        best = min(plans, key=lambda plan: plan[-1][0] / plan[-1][1])  # least noise in the end
+        # The least noise of the last step, by public numbers alone: the choice costs no budget.
+        best = min(plans, key=lambda plan: plan[-1][0] / plan[-1][1])
         return [ClippedMean(clip=t, n_records=n_records, mu=mu_i) for t, mu_i in best]
 
 
@@ -237,8 +236,8 @@ def coinpress_plan(
     for share in shares[:-1]:
         threshold, mu_i = clipping_radius(radius, gamma, beta), share_of_budget(mu, share)
         noise = clipped_mean_sensitivity(threshold, n) / mu_i
-        # But for beta, the mean of n clipped unit normals, plus the noise, lies this near to the
-        # truth (Biswas, Dong, Kamath and Ullman 2020, Algorithm 1).
+        # With probability about 1 - beta, the noisy mean of n clipped unit normals lies this near
+        # to the true mean (Biswas, Dong, Kamath and Ullman 2020, Algorithm 1).
         next_radius = gamma * math.sqrt(1 / n + noise**2)
         # With few records and a small budget the radius would grow (docs/theory/coinpress.md).
         if next_radius < _LEAST_GAIN * radius:
@@ -246,7 +245,7 @@ def coinpress_plan(
             radius = next_radius
         else:
             left.append(share)
-    # The budget of steps that would gain nothing goes to the last one.
+    # The last step gets the budget of the steps that are left out.
     last = share_of_budget(mu, min(math.fsum(left), 1.0))
     return [*plan, (clipping_radius(radius, gamma, beta), last)]
 

@@ -37,7 +37,7 @@ from skdpbo.privacy._checks import (
 from skdpbo.privacy._conversions import gaussian_sigma, rho_from_epsilon
 from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_up_root
 
-# Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded.
+# Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded to `step`.
 _DRAW_BITS = 40
 _MIN_RATIO, _MAX_RATIO = Fraction(1, 2**20), 2**49  # sigma / step
 
@@ -141,10 +141,10 @@ class GaussianMechanism:
             step = check_step(self.lattice, "lattice")
         else:
             step = default_step(sigma, round_up(sensitivity), "sensitivity")
-            # Rounding toward zero changes the difference of two values by less than one step.
-            # In l2 norm sqrt(n_draws) steps, rounded up.
+            # Rounding toward zero changes the difference of two values by less than one step, in
+            # l2 norm by less than sqrt(n_draws) steps, which are rounded up.
             rounding = (math.isqrt(int(self.n_draws) - 1) + 1) * Fraction(step)
-            # The step stays: one that grew with this sigma would ask for a further round.
+            # The step is kept: a larger one for this sigma would need a further round.
             sigma = self._calibrated(sensitivity + rounding)
         ratio = Fraction(sigma) / Fraction(step)
         if ratio < _MIN_RATIO:
@@ -155,7 +155,7 @@ class GaussianMechanism:
                 "64 bits. Raise epsilon or delta (mu)."
             )
         shift = max(0, _DRAW_BITS + 1 - math.frexp(ratio)[1])
-        # Up to whole steps, as the sampler takes integers: more noise, never less.
+        # Rounded up to whole steps, which the sampler needs: more noise, never less.
         scale = math.ceil(ratio * 2**shift)
         values = {"step": step, "_shift": shift, "_scale": scale}
         values["sigma"] = round_up(Fraction(scale, 2**shift) * Fraction(step))
@@ -165,22 +165,21 @@ class GaussianMechanism:
         """Return sigma for an l2 sensitivity, rounded up."""
         bound = round_up(sensitivity)
         if self.mu is not None:
-            # With mu it only says where epsilon is stated, and at 0 there is none.
+            # With mu, delta only says where epsilon is stated; at delta 0 there is none.
             check_positive_delta(self._stated_delta)
             # sigma = sensitivity / mu (Dong, Roth and Su 2022, Theorem 2.7).
             return gaussian_sigma(bound, mu=check_mu(self.mu))
         if self.delta is None:
             raise ValueError("delta must be given with epsilon.")
         epsilon = round_down(as_fraction(check_positive(self.epsilon, "epsilon")))
-        # The analytic Gaussian mechanism (Balle and Wang 2018, Theorem 8) at the delta that the
-        # sampler leaves.
+        # The analytic Gaussian mechanism (Balle and Wang 2018, Theorem 8), at delta minus the cost
+        # of the sampler's distance.
         rest = check_delta(self.delta) - self._charge(epsilon)
         return gaussian_sigma(bound, epsilon=epsilon, delta=rest)
 
     def _charge(self, epsilon: float) -> float:
-        # A law within distance t of an (epsilon, delta)-DP one is (epsilon, delta +
-        # (1 + e^epsilon) t)-DP.
-        # From epsilon = 709 on 1 + e^epsilon is inf, and inf times 0 is NaN.
+        """Return the delta that the sampler's statistical distance costs: (1 + e^epsilon) t."""
+        # From epsilon = 709 on `one_plus_exp` is inf, and inf times 0 is NaN.
         return one_plus_exp(epsilon) * self._distance if self._distance else 0.0
 
     @property
@@ -188,7 +187,7 @@ class GaussianMechanism:
         """Gaussian differential privacy of all releases together, as (epsilon, delta) and mu."""
         if self.mu is not None:
             mu = check_mu(self.mu)
-            # (0, delta)-DP implies every positive epsilon; a guarantee states a positive one.
+            # PrivacyGuarantee needs a positive epsilon; (0, delta)-DP implies it.
             epsilon = max(epsilon_from_mu(mu, self._stated_delta), 1e-12)
             delta = self._stated_delta + self._charge(epsilon)
         else:
@@ -233,12 +232,12 @@ class GaussianMechanism:
         if self.lattice is None:
             units = to_lattice(values, self.step)
         elif type(values) is np.ndarray and values.dtype == np.int64:
-            # Most sums come so: no way through Python's integers.
+            # The common case, without a slow conversion to Python's integers.
             units = values
         else:
             units = integers_to(*integers_from(values, "values"))
         size = int(np.size(units))
-        # The rounding error that the noise was calibrated for is that of n_draws coordinates.
+        # The noise was calibrated for the rounding errors of n_draws coordinates.
         if size > self.n_draws:
             raise ValueError("values has more than n_draws coordinates.")
         noisy = add_integers(units, self._noise(size, source))

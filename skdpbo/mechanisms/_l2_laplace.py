@@ -25,20 +25,20 @@ from skdpbo.privacy._checks import check_count, check_positive, set_fields
 from skdpbo.privacy._conversions import l2_laplace_scale
 from skdpbo.privacy._rounding import round_up, text_below
 
-_DIGITS = 50  # binary digits of a normal deviate before its words of 64
+_DIGITS = 50  # binary digits of a normal deviate before its 64-bit words
 _MAX_EPSILON = 10_000.0
 MAX_DIMENSION = 2**16
-_LARGEST_DISTANCE = 1e-12  # more would be a delta that users notice
+_LARGEST_DISTANCE = 1e-12  # statistical distance, charged to delta
 
 
 @dataclass(frozen=True)
 class L2Laplace:
     r"""Rows plus noise of density proportional to :math:`\exp(-\epsilon\|z\|_2/D)`.
 
-    Private: the position of each row, for data sets that differ in one row, moved by at most the
-    `displacement` D in l2 norm; a row moved t times as far, t >= 1, has t epsilon (metric
-    privacy). To hide a whole row, D is the diameter of its domain. By the triangle inequality
-    the density of a row's release changes by at most a factor :math:`e^\epsilon`.
+    Private: the position of each row, for data sets that differ in one row, which is moved by at
+    most the `displacement` D in l2 norm. A row moved by t D, t >= 1, has privacy loss t epsilon
+    (metric privacy); to hide a whole row, let D be the diameter of its domain. By the triangle
+    inequality the density of a row's release changes by at most a factor :math:`e^\epsilon`.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class L2Laplace:
         # Rounding toward zero lengthens a move by less than sqrt(d) steps.
         rounding = (math.isqrt(int(self.dimension) - 1) + 1) * Fraction(step)
         exact = (displacement + rounding) / as_fraction(self.epsilon)
-        # Up to whole steps: more noise, never less.
+        # Rounded up to whole steps: more noise, never less.
         units = math.ceil(exact / Fraction(step))
         # The distance shrinks faster than e^-epsilon.
         n_words = 2 + math.ceil(float(self.epsilon) / (64 * math.log(2)))
@@ -187,10 +187,9 @@ class L2Laplace:
             # A Gamma(d) norm is a sum of d exponentials, and a normal vector has a uniform
             # direction (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1).
             radius = self._units * sum(sampler.geometric(1 << digits) for _ in row)
-            # 0 only where all deviates are below 2^-r, which is rarer than the distance that is
-            # charged.
+            # The norm is 0 only if all deviates are below 2^-r: less likely than the charged
+            # statistical distance.
             divisor = max(1, math.isqrt(sum(value * value for value in row))) << digits
-            # radius * value / divisor to the nearest integer, in integers alone: no float rounds
-            # noise.
+            # radius * value / divisor, rounded to the nearest integer in exact arithmetic.
             noise += [(2 * radius * value + divisor) // (2 * divisor) for value in row]
         return np.array(noise, dtype=np.int64).reshape(n_rows, d)

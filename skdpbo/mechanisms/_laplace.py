@@ -70,7 +70,7 @@ class DiscreteLaplace:
         check_positive(self.epsilon, "epsilon")
         check_count(self.sensitivity, "sensitivity")
         check_choice(self.engine, "engine", ENGINES)
-        # A ratio of integers, for which the sampler is exact; a float near it has another law.
+        # A ratio of integers, for which the sampler is exact.
         exact_scale = int(self.sensitivity) / as_fraction(self.epsilon)
         object.__setattr__(self, "_exact_scale", exact_scale)
         # OpenDP's 64-bit integers then hold noise of up to 2^13 scales.
@@ -113,7 +113,7 @@ class DiscreteLaplace:
         """
         integers, shape = integers_from(values, "values")
         if self.engine == "opendp":
-            # It takes a float, here rounded up: a larger scale has a smaller privacy loss.
+            # OpenDP takes a float; rounded up, as a larger scale has a smaller privacy loss.
             noise = opendp_noise("laplace", len(integers), self.scale, source).tolist()
         else:
             scale, sampler = self._exact_scale, ExactSampler(source)
@@ -124,6 +124,6 @@ class DiscreteLaplace:
 
 def laplace_std(epsilon: float | Fraction, sensitivity: int) -> float:
     """Standard deviation of discrete Laplace noise of scale sensitivity / epsilon."""
-    # P(k) ~ exp(-a |k|) has the variance 1 / (2 sinh(a / 2)^2); sinh of more would overflow.
+    # P(k) ~ exp(-a |k|) has the variance 1 / (2 sinh(a / 2)^2), negligible where sinh overflows.
     half = float(epsilon) / (2 * sensitivity)
     return 1 / (math.sqrt(2) * math.sinh(half)) if half < 300 else 0.0

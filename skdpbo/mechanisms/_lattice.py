@@ -32,7 +32,7 @@ def as_fraction(value: Any) -> Fraction:
 def check_step(step: Any, name: str) -> float:
     """Return a lattice step, a positive finite float, or raise."""
     exact = as_fraction(check_positive(step, name))
-    # Users compute with the float: a step that was rounded would be another lattice than theirs.
+    # Rounding the step would make it another lattice than the user's.
     if exact != Fraction(float(exact)):
         raise ValueError(f"{name} must be exactly representable as a float.")
     return float(exact)
@@ -46,13 +46,13 @@ def power_of_two_below(value: float) -> float:
 def default_step(scale: float, sensitivity: float, name: str) -> float:
     """Return the step of a lattice for values and noise, a power of two.
 
-    At most 2^-30 of noise scale and sensitivity: rounding 2^20 coordinates then costs one part in
-    2^20 of noise. But at least 2^-49 scales, so that the noise fits in 64 bits; a sensitivity
-    below 2^-18 scales has fewer steps.
+    At most 2^-30 of the noise scale and of the sensitivity, so that rounding 2^20 coordinates adds
+    2^-20 to the noise. But at least 2^-49 of the scale, so that the noise fits in 64 bits; a
+    sensitivity below 2^-18 scales then has fewer than 2^30 steps.
     """
     fine = math.ldexp(power_of_two_below(min(scale, sensitivity)), -30)
     step = max(fine, math.ldexp(power_of_two_below(scale), -48))
-    # Far above the subnormal floats, so that a multiple of up to 53 bits is a float.
+    # Far above the subnormal floats, so that multiples of up to 53 bits are exact floats.
     if step < math.ldexp(1.0, -1000):
         raise ValueError(f"{name} is too small for a lattice of floats.")
     if scale > math.ldexp(1.0, 1000):
@@ -72,15 +72,13 @@ def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, .
     """
     refuse_masked(values, name)
     array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
-    # Nothing to check: every value of such a type is an integer.
     if array.dtype.kind in "iu":
         return array.ravel().tolist(), array.shape
     flat = array.ravel().tolist()
-    kinds = set(map(type, flat))  # few: looked at in the place of every value
+    kinds = set(map(type, flat))  # few, so that checks are fast
     if not kinds <= {int}:
         if any(isinstance(v, float | np.floating) and not math.isfinite(v) for v in flat):
             raise ValueError(f"{name} must be finite.")
-        # A bool is an Integral, but no count or loss.
         if any(issubclass(k, bool) or not issubclass(k, numbers.Integral) for k in kinds):
             raise TypeError(f"{name} must be integers.")
     return [int(value) for value in flat], array.shape
@@ -93,7 +91,7 @@ def integers_to(values: list[int], shape: tuple[int, ...]) -> int | NDArray[Any]
     """
     if shape == ():
         return values[0]
-    # Without the smallest int64, whose negative is none.
+    # The smallest int64 is left out, since its negative overflows.
     fits = all(-_INT64_MAX <= value <= _INT64_MAX for value in values)
     array = np.empty(len(values), dtype=np.int64 if fits else object)
     array[:] = values
@@ -103,11 +101,10 @@ def integers_to(values: list[int], shape: tuple[int, ...]) -> int | NDArray[Any]
 def add_integers(values: ArrayLike, noise: NDArray[np.int64]) -> int | NDArray[Any]:
     """Return values + noise (flat, of the same size) without wrapping around."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim:
-        # Halved first, because the absolute value of the smallest int64 is not an int64.
+        # Halved first: the absolute value of the smallest int64 overflows.
         largest = int(np.max(np.abs(values // 2), initial=0)) + int(
             np.max(np.abs(noise // 2), initial=0)
         )
-        # Halves below 2^61: the sum is below 2^62 + 2.
         if largest < 2**61:
             return np.asarray(values + noise.reshape(values.shape))
     integers, shape = integers_from(values, "values")
@@ -117,9 +114,9 @@ def add_integers(values: ArrayLike, noise: NDArray[np.int64]) -> int | NDArray[A
 def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
     """Round real numbers toward zero to multiples of `step`, in units of `step`.
 
-    With q the result, ``abs(q) * step <= abs(values)`` exactly and elementwise. A bound on a record
-    (a box, an l1 or an l2 norm) that holds before rounding holds after it, and the sum of rounded
-    records is exact in integers: round each record, then add.
+    The result q has ``abs(q) * step <= abs(values)`` exactly and elementwise. So a bound on a
+    record (a box, an l1 or an l2 norm) still holds after rounding, and sums of rounded records are
+    exact: round each record, then add.
 
     Parameters
     ----------
@@ -156,7 +153,7 @@ def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
         return _to_lattice_exactly(reals.astype(object), step)
     units = np.asarray(np.trunc(quotients)).astype(np.int64)  # an array also of one number
     if math.frexp(step)[0] != 0.5:  # division by other steps than powers of two rounds
-        # Only a quotient that was rounded up to an integer can overshoot.
+        # Only a quotient that was rounded up to an integer can be too large.
         for i in np.flatnonzero((quotients == units) & (units != 0)):
             units.flat[i] = int(Fraction(float(reals.flat[i])) / Fraction(step))
     return int(units) if array.ndim == 0 else units
@@ -204,8 +201,8 @@ def _as_reals(values: ArrayLike) -> NDArray[Any]:
         return array
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         return array.astype(np.float64)  # half precision cannot be compared with 2^53
-    # Integers beyond 2^53, which numpy may round when it makes an array of a list, and long
-    # doubles need exact arithmetic.
+    # Exact arithmetic is needed for long doubles and for integers beyond 2^53, which numpy may
+    # round when it makes an array of a list.
     large = bool(np.any(array > 2**53)) or bool(np.any(array.astype(np.float64) < -(2.0**53)))
     if array.dtype.itemsize > 8 or (large and not isinstance(values, np.ndarray)):
         return np.array(values, dtype=object)

@@ -28,7 +28,7 @@ from skdpbo.privacy._rounding import round_up
 FloatArray = NDArray[np.float64]
 Labels = Sequence[Hashable] | NDArray[Any]
 
-HUGE = 2.0**500  # offsets from the centre are clipped here, so that arithmetic stays finite
+HUGE = 2.0**500  # bound on offsets from the centre, which keeps arithmetic finite
 
 
 def interval_mean_sensitivity(low: float, high: float, n_records: int) -> float:
@@ -63,8 +63,7 @@ class GaussianMean:
 
     @property
     def group_guarantee(self) -> PrivacyGuarantee:
-        """Gaussian differential privacy of one release with groups, for one of them."""
-        # A group counts as one record.
+        """Gaussian differential privacy of one release with groups, for one group."""
         return about_groups(self.guarantee, protects="groups of averaged records")
 
     def noise_sd(self, n_records: int, n_features: int = 1) -> float:
@@ -87,7 +86,7 @@ class GaussianMean:
 
     @abstractmethod
     def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:
-        """Return the parts of a release, from public numbers alone; the last has its noise."""
+        """Return the steps of a release, from public numbers; the last has the result's noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +155,7 @@ class BoundedMean(GaussianMean):
             raise ValueError("low must be below high.")
         if not 1 / HUGE < self.high - self.low < HUGE:
             raise ValueError("low and high must be 2^-500 to 2^500 apart.")
-        self._steps(1, 1)  # raises for a budget that is not valid
+        self._steps(1, 1)  # raises for an invalid budget
 
     def release(
         self,
@@ -187,11 +186,11 @@ class BoundedMean(GaussianMean):
         Raises
         ------
         TypeError, ValueError
-            For an invalid shape or dtype, in a list also for records of several lengths; never
-            for a value. In a list, one that is no number counts as not finite.
+            For an invalid shape or dtype, or a list of records of several lengths; never for a
+            value. In a list, a value that is not a number counts as not finite.
         """
         records = as_records(values, groups)
-        # Rounded: a record at one end may be clipped by an ulp, which costs accuracy alone.
+        # Rounding may clip a record at one end by an ulp, which costs accuracy alone.
         middle = self.low / 2 + self.high / 2  # the sum of both may overflow
         finite = np.asarray(np.isfinite(records).all(axis=1))
         means = []
@@ -203,9 +202,9 @@ class BoundedMean(GaussianMean):
         return as_given(middle + np.array(means), values)
 
     def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:
-        """Return the releases of the coordinates, of equal budgets: an interval is a ball."""
-        half = interval_mean_sensitivity(self.low, self.high, 2)  # of the length, rounded up
-        # By coordinates: a ball that holds the box costs the same noise, and clips less.
+        """Return a release for each coordinate, with equal budgets: an interval is a ball in R."""
+        half = interval_mean_sensitivity(self.low, self.high, 2)  # half the length, rounded up
+        # By coordinates: one ball around the whole box would need the same noise, but clip less.
         budgets = step_budgets(float(self.guarantee.mu), n_features)  # type: ignore[arg-type]
         return [ClippedMean(clip=half, n_records=n_records, mu=float(mu)) for mu in budgets]
 
@@ -215,26 +214,26 @@ def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Ite
     for block in cache_blocks(records):
         with np.errstate(all="ignore"):
             offsets: FloatArray = np.clip(block / scale - center, -HUGE, HUGE)
-        # Last: an overflow of a finite record keeps its side, NaN and infinity become the centre.
+        # Of the block, not of the offsets: a finite record that overflows is clipped above.
         offsets[~np.isfinite(block).all(axis=1)] = 0.0
         yield offsets
 
 
 def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:
     """Return a float where the records were numbers, else the vector."""
-    with warnings.catch_warnings(action="ignore"):  # of a masked cell of a list
+    with warnings.catch_warnings(action="ignore"):  # numpy warns of a masked cell in a list
         return float(mean[0]) if np.ndim(values) == 1 else mean
 
 
 def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
-    """Return real values as a float matrix, one row a record or a mean of a group. Protected.
+    """Return real values as a float matrix, one row per record or mean of a group. Protected.
 
     Errors depend on shape and dtype, never on a value.
     """
     refuse_masked(values, "values")
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         array, error = attempt(np.asarray, values)  # type: ignore[no-untyped-call]
-        # Typed by one record for all, as in series of numbers that may be missing (pandas 2).
+        # One record may decide the type of all, in lists and in nullable series of pandas 2.
         nullable = getattr(getattr(values, "dtype", None), "numpy_dtype", np.dtype(object))
         by_cell = isinstance(values, list | tuple) or nullable.kind in "fiu"
         if by_cell and error is None and array.dtype.kind not in "fiu":
@@ -249,15 +248,14 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
     if array.ndim == 2 and not array.shape[1]:
         raise ValueError("values must have at least one column.")
     n = check_count(len(array), "n_records")
-    # A message about an overflow could reveal a record.
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a warning of overflow could reveal a record
         records = array.astype(np.float64, copy=False).reshape(n, -1)
     return records if groups is None else _group_means(records, groups)
 
 
 def _as_float(cell: Any) -> float:
     """Return a number as a float, NaN for what is none. Protected."""
-    # A complex number of numpy would be its real part, with a warning.
+    # numpy's complex numbers convert to their real part, with a warning.
     number, _ = attempt(  # type: ignore[no-untyped-call]
         lambda: None if isinstance(cell, Complex) and not isinstance(cell, Real) else float(cell)
     )
@@ -267,14 +265,15 @@ def _as_float(cell: Any) -> float:
 def _group_means(records: FloatArray, groups: Labels) -> FloatArray:
     """Return the mean of each group, a function of the records of that group alone. Protected.
 
-    Not in isolation, a floor above: the code of a label's own class may print.
+    Not isolated, as that is a floor above: code of a label's own class may print.
     """
-    # Compared one by one: a type for all would merge large integers because of a NaN of another.
+    # Labels are compared one by one: a common type (float, with one NaN) would merge large
+    # integers.
     codes = group_codes(groups, len(records), "groups", "values")
     sizes = np.bincount(codes)
     totals = np.zeros((len(sizes), records.shape[1]))
     with np.errstate(all="ignore"):
-        # In the order of the rows, so a group's float sum depends on its own rows alone.
+        # In the order of the rows, so that rounding depends on the group's own rows alone.
         np.add.at(totals, codes, records)
         means: FloatArray = totals / sizes[:, None]
     return means

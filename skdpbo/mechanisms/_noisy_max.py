@@ -29,8 +29,8 @@ _MAX_NODES = 256
 class _Selection(ABC):
     """Base class of the selection mechanisms: parameters, checks and guarantee.
 
-    A sub-class has `_name` and `_reference` of the guarantee, `_draw`, whose law in the exponents
-    of `_exponents` is epsilon-DP, and `probabilities`, the same law by another computation.
+    A sub-class defines `_name` and `_reference` for the guarantee, `_draw`, which is epsilon-DP
+    given the exponents of `_exponents`, and `probabilities`, the same law computed in floats.
     """
 
     epsilon: float | Fraction
@@ -81,7 +81,7 @@ class _Selection(ABC):
             raise ValueError("losses must be a non-empty one-dimensional array.")
         epsilon = as_fraction(self.epsilon)
         best = min(values)
-        # Exact integers: a rounded exponent would change the law, and with it the guarantee.
+        # Exact integers: rounding an exponent would change the law and void the guarantee.
         numerators = [epsilon.numerator * (value - best) for value in values]
         return numerators, epsilon.denominator * 2 * int(self.sensitivity)
 
@@ -173,9 +173,9 @@ class PermuteAndFlip(_Selection):
             Probability that `select` returns each candidate.
         """
         p = self._weights(losses)
-        # Candidate k is visited at a uniform time x; another one was visited before, and must have
-        # been rejected, with probabilities x and 1 - p_j.
-        # Lemma 1 of docs/theory/permute_and_flip.md.
+        # Candidate k is visited at a uniform time x. Any other candidate j has been visited before
+        # with probability x, and must then have been rejected, with probability 1 - p_j (Lemma 1
+        # of docs/theory/permute_and_flip.md).
         nodes, weights = np.polynomial.legendre.leggauss(min(_MAX_NODES, len(p) // 2 + 1))
         x = (nodes + 1) / 2
         factors = np.log1p(-np.outer(x, p))  # (n_nodes, n_candidates), finite as 0 < x < 1

@@ -11,7 +11,7 @@ from skdpbo.mechanisms._source import RandomSource, noise_source
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
-Known = dict[int, list[int]]  # by lane, the words of f that comparisons have looked at
+Known = dict[int, list[int]]  # by index of the deviate: the words of f that are drawn already
 
 # Largest scale of a normal deviate: (2 k + 2) scale stays below 2^63 for every k that occurs.
 _MAX_SCALE = 2**50
@@ -63,18 +63,18 @@ class NormalSampler:
         """
         if not 1 <= scale <= _MAX_SCALE:
             raise ValueError("scale must lie in [1, 2^50].")
-        # Somewhat more than are expected to be needed: about one in two is rejected.
-        parts = [self._attempt(2 * size + size // 8 + 16, scale, n_words)]
+        # About one in two proposals is rejected; somewhat more are made.
+        parts = [self._propose(2 * size + size // 8 + 16, scale, n_words)]
         while (missing := size - sum(len(magnitude) for magnitude, _ in parts)) > 0:
-            parts.append(self._attempt(2 * missing + 16, scale, n_words))
-        # The first ones in order: to choose them by anything else could change the law.
+            parts.append(self._propose(2 * missing + 16, scale, n_words))
+        # The first ones, whatever their values: any other choice could change the law.
         magnitude = np.concatenate([part[0] for part in parts])[:size]
         digits = np.concatenate([part[1] for part in parts])[:size]
         # Rejection looked at magnitudes alone, so a fair sign afterwards is independent of it.
         negative = np.frombuffer(self._read(size), dtype=np.uint8) >= 128
         return magnitude, digits, negative
 
-    def _attempt(self, size: int, scale: int, n_words: int) -> tuple[Integers, Words]:
+    def _propose(self, size: int, scale: int, n_words: int) -> tuple[Integers, Words]:
         """Propose `size` half-normal deviates and return the accepted ones."""
         k = self._integer_parts(size)
         j = self._below(scale, len(k))
@@ -92,7 +92,7 @@ class NormalSampler:
         words = np.frombuffer(self._read(8 * n_words * len(k)), dtype=np.uint64)
         # A view of bytes is read-only, and known digits are written below.
         words = words.reshape(len(k), n_words).copy()
-        # Fresh digits, but for those that comparisons have looked at.
+        # All digits are fresh, except those that comparisons have drawn.
         for lane, seen in known.items():
             words[lane, : len(seen)] = seen[:n_words]
         return (k * scale + j)[kept], words[kept]
@@ -106,7 +106,7 @@ class NormalSampler:
             success = self._bernoulli_exp_half(lanes.size)
             kept[lanes[~success]] = False
             lanes = lanes[success]
-        # All lanes need different numbers of trials: one stream, cut at their ends.
+        # Lanes need different numbers of trials: one stream, split at `ends`.
         lanes = lanes[k[lanes] > 2]
         ends = np.cumsum(k[lanes] * (k[lanes] - 1) - 2)
         if lanes.size:
@@ -115,8 +115,8 @@ class NormalSampler:
         return k[kept]
 
     def _runs(self, size: int) -> Integers:
-        """Return `size` numbers of successes of exp(-1 / 2) before a failure."""
-        # The stream is extended, not restarted: a restart would favour short runs.
+        """Return `size` lengths of runs of successes, each of probability exp(-1 / 2)."""
+        # The stream is extended: restarting it would favour short runs.
         stream = self._bernoulli_exp_half(0)
         while (failures := np.flatnonzero(~stream)).size < size:
             more = self._bernoulli_exp_half(8 * (size - failures.size) // 3 + 16)
@@ -158,7 +158,7 @@ class NormalSampler:
         depth = 0
         while True:
             if depth == len(words):
-                # Digits that a comparison has shown are kept: they condition the accepted deviate.
+                # Kept: the accepted deviate is conditioned on the digits of earlier comparisons.
                 words.append(int.from_bytes(self._read(8), "little"))
             drawn = int.from_bytes(self._read(8), "little")
             if drawn != words[depth]:
@@ -177,7 +177,7 @@ class NormalSampler:
 
     def _below(self, bound: int | Integers, size: int) -> Integers:
         """Return `size` integers uniform on {0, ..., bound - 1}, bound < 2^63, by rejection."""
-        # One byte a draw where it is enough: an eighth of the random bytes.
+        # One byte per draw where that suffices, instead of eight.
         largest = int(bound.max(initial=1)) if isinstance(bound, np.ndarray) else bound
         dtype: Any = np.uint8 if largest < 256 else np.uint64
         words = np.frombuffer(self._read(size * np.dtype(dtype).itemsize), dtype=dtype)

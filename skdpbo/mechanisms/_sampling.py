@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from skdpbo.mechanisms._source import RandomSource, noise_source
 
-# Bytes read at once by one draw; the rest is discarded when the draw ends.
+# Bytes read at once; the rest is discarded with the sampler.
 _BLOCK = 1024
 
 
@@ -47,7 +47,7 @@ class ExactSampler:
         size = (n + 7) >> 3
         start, stop = self._position, self._position + size
         if stop > len(self._buffer):
-            # What is left of the old block is dropped: no bit serves two draws.
+            # The rest of the old block is dropped.
             self._buffer = self._read(max(_BLOCK, size))
             start, stop = 0, size
         self._position = stop
@@ -87,7 +87,7 @@ class ExactSampler:
 
         That is the law of floor(scale * E), E a standard exponential deviate.
         """
-        # exp(-n / s) = exp(-r / s) exp(-1)^q for n = r + s q: both parts apart (Algorithm 2).
+        # exp(-n / s) = exp(-r / s) exp(-1)^q for n = r + s q, r < s (Algorithm 2).
         remainder = self.below(scale)
         while not self.bernoulli_exp(remainder, scale):
             remainder = self.below(scale)

@@ -46,7 +46,7 @@ def step_budgets(
     check_choice(schedule, "schedule", ("uniform", "geometric"))
     contraction = check_within(contraction, "contraction", "(0, 1]")
     rho = 1.0 if schedule == "uniform" else contraction
-    # A share that underflows to zero would be an invalid release: at least 1e-12 of the budget.
+    # At least 1e-12: a share that underflows to zero would be no valid budget.
     shares = np.maximum(rho ** np.arange(n_steps - 1.0, -1.0, -1.0), 1e-12)
     # The shares are of mu^2, by which Gaussian budgets add up.
     return _within(mu, mu * np.sqrt(shares / shares.sum()))
@@ -78,7 +78,7 @@ def split_budget(mu: float, share: float) -> tuple[float, float]:
 
 def _within(mu: float, parts: FloatArray) -> FloatArray:
     """Shrink parts until the exact sum of their squares is at most mu^2, despite rounding."""
-    if mu < 1e-300:  # parts of it have too few digits to be shrunk
+    if mu < 1e-300:  # its parts may be subnormal, which do not shrink by a relative 2^-50
         raise ValueError(f"mu must be at least 1e-300 to be divided, got {mu}.")
     square = Fraction(mu) ** 2
     while sum((Fraction(float(part)) ** 2 for part in parts), Fraction(0)) > square:

@@ -44,7 +44,7 @@ class RandomSource:
         return f"RandomSource(seeded={self.seeded})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        # A copy would repeat its noise: the difference of two releases would have none.
+        # A copy would repeat the noise: it would cancel in the difference of two releases.
         raise TypeError("a RandomSource cannot be pickled or copied; make a new one where needed.")
 
 
@@ -72,12 +72,12 @@ def noise_source(random_state: object = None) -> RandomSource:
     RandomSource(seeded=False)
     """
     if random_state is None:
-        # One call of the system a read: a buffer would be copied by a fork, and noise repeated.
+        # No buffer: a fork would copy it, and noise would repeat.
         return RandomSource(os.urandom, seeded=False)
     if isinstance(random_state, RandomSource):
         return random_state
     if isinstance(random_state, np.random.RandomState | np.random.Generator):
-        # Also one that the system seeded: its state can be read and its bytes computed again.
+        # Also if it was seeded by the system: its state can be read and its bytes recomputed.
         return RandomSource(random_state.bytes, seeded=True)
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
         if random_state < 0:

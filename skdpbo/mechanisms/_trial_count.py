@@ -20,8 +20,8 @@ def draw_trials(
 ) -> int:
     r"""Draw K from a truncated negative binomial law, exactly.
 
-    The draw itself protects nothing. K must stay secret, and so must everything that reveals it:
-    private selection has no guarantee once K is known.
+    K must stay secret, and so must everything that reveals it: private selection has no guarantee
+    once K is known.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def draw_trials(
         raise TypeError(f"law must be a TrialLaw, got {type(law).__name__}.")
     last = math.inf if max_trials is None else check_count(max_trials, "max_trials")
     sampler, gamma = ExactSampler(source), law.exact_gamma
-    # One trial always. Below, P(K = 1) would be 0 / 0 for eta other than 1.
+    # Always one trial. P(K = 1) would be 0 / 0 below, for eta other than 1.
     if gamma == 1:
         return 1
     if law.eta == 1:
@@ -69,7 +69,7 @@ def draw_trials(
         return k
     uniform, digits = sampler.bits(_DIGITS), _DIGITS
     while (inverse := _compare(uniform, digits, gamma, Fraction(law.eta), last)) is None:
-        # Further digits of the same number: a new one would favour what was easy to decide.
+        # Further digits of the same number: a new number would favour easy comparisons.
         uniform = (uniform << digits) | sampler.bits(digits)
         digits *= 2
     return inverse
@@ -105,7 +105,8 @@ def _first_probability(digits: int, gamma: Fraction, eta: Fraction) -> tuple[int
     """
     near_zero = min(1 - gamma, abs(eta) or Fraction(1))
     lost = 2 * max(0, math.ceil(-math.log10(near_zero)))
-    # In full: what is not given comes from ``decimal.DefaultContext``, which a caller may change.
+    # All fields are given: defaults come from ``decimal.DefaultContext``, which a caller may
+    # change.
     context = Context(
         prec=digits // 3 + 60 + lost,
         rounding=ROUND_HALF_EVEN,

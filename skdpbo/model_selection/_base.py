@@ -1,20 +1,20 @@
 """Common base of the private searchers: parameters, fit and the hooks of ``BaseSearchCV``.
 
-The way of a fit, from the rows to the noise:
+The steps of a fit, from the rows to the release:
 
 1. `fit` makes the `Protection` of the records (folder ``protection``), with its candidates
    (``space``) and its `SearchMechanism` (``bayes``, ``gibo``, ``papers``) or, for private models,
    its plan of trainings (``private_training``).
-2. ``Protection.search`` checks rows by their schema, asks the ledger, tries what can be tried
-   without a protected value, runs, and publishes.
-3. With public rows ``BaseSearchCV.fit`` runs on these alone. Its hooks, overridden here and nowhere
-   else, lead back to the protection: ``_get_scorers`` (losses), ``_run_search`` (candidates),
-   ``_format_results`` (table), ``_select_best_index`` (winner).
-4. The mechanism proposes candidates by public or released scores. What it needs of protected rows
-   it asks of an evaluator (``evaluation``, ``private_training``), which trains and scores in
-   isolation and returns integers. The ledger is charged just before the rows are opened.
-5. In the function that asks, these integers go into a mechanism of ``skdpbo.mechanisms``. What
-   comes out is released, and set as fitted attributes.
+2. ``Protection.search`` checks rows by their schema, checks that the ledger can pay, tries the
+   estimator and scorer without protected values, runs, and publishes.
+3. With public rows, ``BaseSearchCV.fit`` runs on these alone. Its hooks, overridden here only, call
+   the protection: ``_get_scorers`` (losses), ``_run_search`` (candidates), ``_format_results``
+   (table), ``_select_best_index`` (winner).
+4. The mechanism proposes candidates by public or released scores. An evaluator (``evaluation``,
+   ``private_training``) trains and scores on protected rows in isolation and returns integers. The
+   ledger is charged just before the rows are opened.
+5. The calling function passes these integers to a mechanism of ``skdpbo.mechanisms``, whose output
+   is released and set as fitted attributes.
 """
 
 import numbers
@@ -55,12 +55,12 @@ _OF_SCIKIT_LEARN = signature(BaseSearchCV).parameters.keys()
 
 
 class Fitted:
-    """Attribute that a fit may set on the object; else a method gives it, or the reason."""
+    """Attribute that a fit may set on the object; until then a method returns it or raises."""
 
     def __init__(self, method):
         self.method, self.__doc__ = method, method.__doc__
 
-    # Without `__set__`: what a fit has set on the object comes before this.
+    # Without `__set__`, so that an attribute set on the object takes precedence.
     def __get__(self, searcher, owner=None):
         return self if searcher is None else self.method(searcher)
 
@@ -68,19 +68,19 @@ class Fitted:
 class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     """Base class of the private searchers; see `DPGridSearchCV` for the parameters and attributes.
 
-    A sub-class builds, each once a fit, the space with its candidates (``_candidates``, a list of
+    A sub-class builds, once for each fit, the space with its candidates (``_candidates``, a list of
     dicts, from public randomness only), the `SearchMechanism` (``_mechanism``, which also checks
-    the privacy parameters) and the `Protection` (``_protection``); each refuses what is bad.
+    the privacy parameters) and the `Protection` (``_protection``); each checks its parameters.
     """
 
-    # Objects whose parameters are set where there is none, by name.
+    # Classes of parameters that may be None, for `set_params` with nested names.
     _where_none: ClassVar[dict] = {}
-    # Of searchers without these parameters: protections read them of all.
+    # Defaults for searchers without these parameters, which protections read.
     halving, neighbours = None, REPLACE_ONE
     _parameter_constraints: ClassVar[dict] = {
-        # Their `refit` may be a callable, which `fit` refuses with the reason.
+        # A callable `refit` is refused in `fit`, with the reason.
         **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "refit"},
-        # epsilon and delta are checked by the guarantee itself, which cannot be switched off.
+        # epsilon is checked by the guarantee, which cannot be switched off.
         "epsilon": "no_validation",
         "delta": [Interval(numbers.Real, 0, 1, closed="left")],
         "loss_bound": [Interval(numbers.Real, 0, None, closed="neither"), dict, None],
@@ -93,13 +93,13 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     @abstractmethod
     def __init__(self, **parameters):
-        # Assigned and not looked at, as scikit-learn's conventions want it.
+        # Assigned without checks, as required by scikit-learn's conventions.
         theirs = {name: parameters.pop(name) for name in _OF_SCIKIT_LEARN & parameters}
         super().__init__(**theirs)
         vars(self).update(parameters)
 
     def set_params(self, **params):
-        """Set parameters, also those of objects that group some, as ``protect__n_chunks=10``.
+        """Set parameters, including nested ones such as ``protect__n_chunks=10``.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
                 settings = self._where_none[group]()
             if isinstance(settings, FrozenParameters):
                 nested.setdefault(group, (settings, {}))[1][field] = params.pop(name)
-        # Frozen: a changed copy takes the place, of a new object if one is given.
+        # Objects are frozen: replace each by a changed copy.
         params |= {group: changed(*of_group) for group, of_group in nested.items()}
         return super().set_params(**params)
 
@@ -134,10 +134,10 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         X : array-like of shape (n_samples, n_features)
             Rows. All of them are public if `X_val` is given; else a fixed, data-independent
             fraction of them (`validation_fraction`) is protected and the others are treated as
-            public. With every record protected: the rows that train, and without `X_val` also
-            those that score. Lists then become arrays of objects: give arrays to steps that
-            calculate. Without `X_val`, and with every record protected, 64-bit integers become
-            floats and truth values of frames objects: one missing value would have made them so.
+            public. With every record protected: the training rows, and without `X_val` also the
+            scoring rows. Lists then become arrays of objects: give arrays to numerical steps.
+            Without `X_val`, and with every record protected, 64-bit integers become floats and
+            truth values of frames objects, as they would with a single missing value.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Targets of `X`.
         X_val : array-like of shape (n_protected, n_features), default=None
@@ -148,17 +148,18 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         groups_val : sequence of length n_protected, default=None
             Label of the group (person, household, site) of each row of `X_val`. All records of a
             group are then protected together: neighbouring data sets differ in one group, whose
-            size is secret, and the number of groups is public. Each group has one loss, the mean
-            of those of its records. Equal labels are one group; a missing label (None, NaN) is a
-            group of its own, and so is one that cannot be a key of a dict. Needs a score that is
-            a mean of losses of records.
+            size is secret, and the number of groups is public. The loss of a group is the mean
+            loss of its records. Equal labels are one group; a missing label (None, NaN), or one
+            that cannot be a key of a dict, is a group of its own. Needs a score that is a mean of
+            losses of records.
         **params : dict of str -> object
             As in `GridSearchCV.fit`: given to the estimator's ``fit``, the public scorer and the
-            splitter. Without `X_val`, ``groups`` are also set apart whole and protected as with
-            `groups_val`; with every record protected, no part divides them, and a private
-            estimator gets them. Entries as long as `X` go with their rows. Protected records, or
-            groups, are scored with equal weights, with a warning where a score requests others.
-            With private selection, other entries as long as `X` or its training part are refused.
+            splitter. Without `X_val`, whole ``groups`` are set apart and protected as with
+            `groups_val`; with every record protected, groups are never divided between parts, and
+            a private estimator gets them. Entries as long as `X` go with their rows. Protected
+            records, or groups, are scored with equal weights, with a warning if a scorer requests
+            others. With private selection, other entries as long as `X` or its training part are
+            refused.
 
         Returns
         -------
@@ -174,7 +175,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; no protected value has been read then.
         """
-        # Before scikit-learn's own check, whose error does not give the reason.
+        # Before scikit-learn's check, whose error does not give the reason.
         if callable(self.refit):
             raise ValueError(
                 "refit must be a bool or the name of a metric: a callable would choose from raw "
@@ -182,11 +183,11 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
                 "GridSearchCV, which candidates are searched here."
             )
         self._validate_params()
-        # What parameters alone show is refused first: no row is looked at, and nothing is charged.
+        # Parameters are checked first: no row is read, and nothing is charged.
         protection = self._protection()
         protection.check()
-        warn_if_seeded(self.random_state)  # before the charge: a filter may make it an error
-        # An interrupt may leave the error state of numpy changed, but not that of the caller.
+        warn_if_seeded(self.random_state)  # before the charge, as a filter may make it an error
+        # In a copied context, as an interrupt may leave numpy's error state changed.
         copy_context().run(protection.search, (X, y, X_val, y_val, groups_val), params)
         return self
 
@@ -196,11 +197,11 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         Parameters
         ----------
         n_samples : int, default=None
-            Number of rows given to `fit`, without `X_val`, at least 1. Only with every record
-            protected may the guarantee depend on it.
+            Number of rows given to `fit`, without `X_val`, at least 1. The guarantee depends on it
+            only if every record is protected.
         groups : bool, default=False
-            Whether it is that of a fit with groups, for all records of one group; `n_samples` is
-            then the number of groups.
+            Whether to return that of a fit with groups, for all records of one group; `n_samples`
+            is then the number of groups.
 
         Returns
         -------
@@ -282,12 +283,12 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     def _public_seed(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
-        # Public draws need no secret, and equal ones make runs comparable. A seed of the user's is
-        # that of the noise, too: such a fit has no guarantee that draws in common could break.
+        # Public draws need no secret, and a fixed seed makes runs comparable. A user's seed is
+        # shared with the noise, but such a fit has no guarantee anyway.
         return 0 if self.random_state is None else self.random_state
 
-    # scikit-learn's hooks. They are methods of the searcher, and what they need is of one fit: it
-    # is found in a context variable, and nothing of it is left on the searcher when the fit ends.
+    # scikit-learn's hooks. They find the protection of the running fit in a context variable, so
+    # that nothing of it remains on the searcher.
     def _get_scorers(self):
         running = running_fit(self)
         if running is None:  # outside a fit, by scikit-learn's routing of metadata
@@ -301,8 +302,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         return running_fit(self).choose(results)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
-        all_of_it = (candidate_params, n_splits, out, more_results)
-        # Not made yet: between the rounds of a search the table is not needed.
-        make_table = partial(results_table, super()._format_results, *all_of_it)
+        lists = (candidate_params, n_splits, out, more_results)
+        # Deferred, as the table is not needed between the rounds of a search.
+        make_table = partial(results_table, super()._format_results, *lists)
         running = running_fit(self)
-        return make_table() if running is None else running.format_results(*all_of_it, make_table)
+        return make_table() if running is None else running.format_results(*lists, make_table)

@@ -24,13 +24,12 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
 
     GP-UCB on the public cross-validation scores proposes candidates from a finite,
     data-independent set; the winner among those visited is chosen privately on the protected
-    records. Other mechanisms let noisy scores on the protected records steer the search, or run
-    the algorithms of Kusner et al. (2015).
+    records. Other mechanisms guide the search by noisy scores on the protected records, or run the
+    algorithms of Kusner et al. (2015).
 
-    What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`; with ``protect="all"`` every record. Released from them are the choice
-    and one score, or noisy scores of which they are functions; everything else comes from public
-    rows.
+    The protected records, given as `X_val` and `y_val` or set apart by `validation_fraction`, are
+    private; with ``protect="all"`` every record. Their releases are the choice and one score, or
+    noisy scores from which both are computed; everything else comes from public rows.
 
     Parameters
     ----------
@@ -39,22 +38,22 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     search_spaces : dict or list of dicts
         Names and lists of categories, frozen scipy distributions, ranges `(low, high)` and
         `(low, high, "log-uniform")`, or ``Real``, ``Integer`` and ``Categorical`` of
-        scikit-optimize; a range of two integers gives integers, both ends included. The dicts of
-        a list share `n_iter` by their scores.
+        scikit-optimize; a range of two integers gives integers, both ends included. With a list
+        of dicts, all share one `n_iter`.
     n_iter : int, default=32
-        Number of candidates that are evaluated, in [1, 10^6]; all of a smaller set.
+        Number of candidates that are evaluated, in [1, 10^6]; all if there are fewer.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
         In [0, 1). Not used by the pure mechanisms "permute_and_flip", "exponential" and
         `Kusner2015Lipschitz`, whose guarantee has delta 0; positive for the others.
     mechanism : str or mechanism object, default="permute_and_flip"
-        What is released, and how:
+        Releases, and their mechanism:
 
         - "permute_and_flip": the choice among the visited candidates, and one score; never worse
           in expectation than "exponential", the exponential mechanism.
         - "gaussian", or `GaussianTrajectory` with its parameters: noisy scores of a few
-          candidates, which steer the search; the winner and its score are functions of them.
+          candidates, which guide the search; the winner and its score are functions of them.
         - `Kusner2015`: Algorithm 1 or 2 of [3]_. The guarantee is conditional on their
           Gaussian-process prior, and at usual budgets the choice is nearly uniform.
         - `Kusner2015Lipschitz`: Algorithm 3 of [3]_ for the score, permute-and-flip for the choice;
@@ -68,33 +67,32 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     sqrt_beta : float, default=2.0
         Weight of the posterior standard deviation in the upper confidence bound, >= 0.
     acquisition : {"ucb", "ei"}, default="ucb"
-        What proposes candidates from the public scores, or from those that `Kusner2015Lipschitz`
-        keeps secret: the upper confidence bound, or the expected improvement. Noisy scores
-        ("gaussian") and `Kusner2015` are for "ucb" only.
+        Acquisition function for public scores, or for the secret scores of `Kusner2015Lipschitz`:
+        the upper confidence bound, or the expected improvement. "gaussian" and `Kusner2015` support
+        "ucb" only.
     prior_weight : "auto" or float, default="auto"
         Weight c in [0, 1e100] of the public score in a choice by permute-and-flip or the
         exponential mechanism, which maximises (protected score + c * public score) up to noise. It
-        costs no budget. "auto" smooths the public scores, weighs the selection noise against the
-        error that they have left, and goes to 0 where protected records abound. A number is applied
-        to the scores as they are; 0 switches it off, which is right where the public rows come from
-        another population.
+        costs no budget. "auto" smooths the public scores and sets c by the ratio of the selection
+        noise to their remaining error, so that it tends to 0 with many protected records. A number
+        is applied to the unsmoothed scores; set 0 if the public rows come from another population.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
-        of `make_per_record_scorer`. ROC AUC, F1, balanced accuracy, R2 and their family are
-        served where validation records are protected. None means accuracy for classifiers and
-        `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
-        several metrics, `refit` names the one that decides; the others are computed on public rows
-        only.
+        of `make_per_record_scorer`. ROC AUC, F1, balanced accuracy, R2 and similar metrics are
+        supported if validation records are protected, and with chunks. None means accuracy for
+        classifiers and `"neg_mean_squared_error"` for regressors; `score` is then the estimator's
+        own. With several metrics, `refit` names the deciding one; the others are computed on public
+        rows only.
     loss_bound : float, dict or None, default=None
-        Largest loss of one record for losses without a bound of their own, in their units, in
-        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: by
-        public `y_bounds` of a private regressor, as in `DPGridSearchCV`, else a default that does
-        not depend on the data, with a `DefaultBoundsWarning`.
+        Largest loss of one record for unbounded losses, in their units, in [1e-100, 1e100]; larger
+        losses are clipped. A dict has one for each name of a score. None: from public `y_bounds` of
+        a private regressor, as in `DPGridSearchCV`, else a default that does not depend on the
+        data, with a `DefaultBoundsWarning`.
     score_fraction : float or "auto", default="auto"
-        Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
-        tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with
-        chunks none where the score would be mostly noise (a standard deviation above 0.25 of its
+        Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": 0.1;
+        up to 0.3 for scores that are not means, such as ROC AUC and F1. For these, and with chunks,
+        no score is released if it would be mostly noise (a standard deviation above 0.25 of its
         range), as with the default chunks up to epsilon 10. Not used by "gaussian", which releases
         scores anyway.
     validation_fraction : float, default=0.2
@@ -104,35 +102,35 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         ``Chunks()``, which may be given with its parameters; an estimator that states its own
         guarantee is refused. No row is public then and nothing is cross-validated: `cv`,
         `return_train_score`, `memory`, several metrics and ``error_score="raise"`` are refused, and
-        `guide` plays no part. With chunks no model is released, whatever `refit` is. Private models
+        `guide` is not used. With chunks no model is released, whatever `refit` is. Private models
         are tuned by `DPRandomizedSearchCV` or `DPGridSearchCV`. Without public scores, "gaussian"
-        follows its own released scores, and the others choose among `n_iter` quasi-random
+        is guided by its released scores, and the others choose among `n_iter` quasi-random
         candidates.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. "add-remove": one protected record more or less, and
-        the number of protected records stays secret. As losses only grow with a record, the choice
-        runs at twice the rate: about half the regret. Half of the share of the score is spent on a
-        noisy count that divides it. Needs `X_val`, ``protect="validation"`` and a score that is a
-        mean of losses of records. "gaussian" and Kusner et al. need a public number of records,
-        and a `prior_weight` needs a noisy one.
+        the number of protected records is secret. As an added record cannot reduce a total loss,
+        the choice runs at twice the rate, with about half the regret. Half of the score's share is
+        spent on a noisy count, by which the score is divided. Needs `X_val`,
+        ``protect="validation"`` and a score that is a mean of losses of records. Not for "gaussian"
+        and Kusner et al., which need the number of records; a `prior_weight` needs the noisy count.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
         to them. None: five folds, or as many as the smallest public class allows, at least two.
     guide : bool, default=True
-        Whether candidates are cross-validated on the public rows. False: one fit a candidate,
-        and `cv_results_` holds the parameters and released scores only. Must be False with
-        `Kusner2015` and a secret trajectory; may be False with "gaussian", whose `n_iter`
-        candidates are then all scored privately; the other mechanisms propose from public scores.
+        Whether candidates are cross-validated on the public rows. False: one fit for each
+        candidate, and `cv_results_` holds the parameters and released scores only. Must be False
+        with `Kusner2015` and a secret trajectory; may be False with "gaussian", which then scores
+        all `n_iter` candidates privately; must be True with the other mechanisms.
     memory : str, path, joblib.Memory or None, default=None
-        As in `DPGridSearchCV`: a folder of public fold scores, for fits that go on.
+        As in `DPGridSearchCV`: a folder of public fold scores, to continue an earlier fit.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
     n_jobs : int or None, default=None
         Jobs run in parallel by joblib. The estimator's own has no effect on protected rows.
     verbose : int, default=0
-        A line for each public round, with the time that the public folds still take, above 1 the
-        messages of `GridSearchCV`, and how many models have been trained for, or on, the protected
-        rows: numbers that are public, without times.
+        A line for each public round, with the remaining time of the public folds, above 1 the
+        messages of `GridSearchCV`, and the number of models trained for, or on, the protected rows,
+        which is public, without times.
     pre_dispatch : int or str, default="2*n_jobs"
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan
@@ -151,32 +149,33 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     best_index_ : int
         Released. Its index in `cv_results_["params"]`.
     best_score_ : float
-        Released. Noisy score of the winner on the protected rows; absent where nothing is spent on
-        it (see `score_fraction`). With "gaussian", the surrogate's posterior mean at the winner.
+        Released. Noisy score of the winner on the protected rows; absent if none is released (see
+        `score_fraction`). With "gaussian", the surrogate's posterior mean at the winner, clipped to
+        within one standard deviation of the mean of its noisy scores.
     best_score_std_ : float
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
-        absent where that is. With ``mechanism="gaussian"`` that of the surrogate at the winner.
-        Of R2 and D2 as in `DPGridSearchCV`.
+        absent without it. With ``mechanism="gaussian"`` that of the surrogate at the winner, or
+        larger. For R2 and D2 as in `DPGridSearchCV`.
     best_estimator_ : estimator
         The winner trained on the public rows; absent when `refit=False` and with chunks.
     cv_results_ : dict of ndarrays
-        Public. The columns of `GridSearchCV`, from the public rows; a batch of candidates of which
-        every fit failed is not listed. With "gaussian" also
-        `private_validation_score`, released: noisy scores on the protected rows, without bias and
-        hence possibly outside the range of the score; NaN where none was taken. With `Kusner2015`
-        and a secret trajectory it lists the whole candidate set, as the visited part is secret.
-        With chunks, parameters and, with "gaussian", `private_validation_score` only.
+        Public. The columns of `GridSearchCV`, from the public rows; batches of candidates whose
+        fits all failed are not listed. With "gaussian" also `private_validation_score`, released:
+        noisy scores on the protected rows, unbiased and hence possibly outside the range of the
+        score; NaN without one. With `Kusner2015` and a secret trajectory it lists the whole
+        candidate set, as the visited part is secret. With chunks, parameters and, with "gaussian",
+        `private_validation_score` only.
     privacy_ : PrivacyGuarantee
         Of the whole fit.
     scorer_ : callable or dict
-        Scorer that `score` uses.
+        Scorer used by `score`.
     n_splits_ : int
-        Number of public folds; absent without any, as with ``guide=False``.
+        Number of public folds; absent if there are none, as with ``guide=False``.
     refit_time_ : float
         Seconds of the public refit; absent without one.
     multimetric_ : bool
     classes_ : ndarray of shape (n_classes,)
-        Of the winner.
+        Class labels of the winner.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
@@ -193,12 +192,12 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     -----
     Neighbours are two data sets of the same size that differ in one protected record. One record
     moves the total integer loss of a candidate by at most the per-record bound B, whatever the
-    candidates are, because it trains nothing. So permute-and-flip with weights exp(-epsilon loss /
-    (2 B)) is epsilon-DP (McKenna & Sheldon 2020, Theorem 1), and discrete Laplace noise of scale B
-    / epsilon on the winner's total is epsilon-DP (Ghosh et al. 2012); the two shares add up to
-    `epsilon`. Of "gaussian" and of the mechanisms of Kusner et al. the reasons are given with their
-    classes. A record that cannot be read or predicted counts with the worst loss. It is assumed
-    that the estimator predicts each row from that row alone. Of chunks, see `Chunks`.
+    candidates are, as it is not used in training. Therefore permute-and-flip with weights
+    exp(-epsilon loss / (2 B)) is epsilon-DP (McKenna & Sheldon 2020, Theorem 1), and so is discrete
+    Laplace noise of scale B / epsilon on the winner's total (Ghosh et al. 2012); the two shares add
+    up to `epsilon`. For "gaussian" and the mechanisms of Kusner et al. see their classes, for
+    chunks `Chunks`. A record that cannot be read or predicted has the worst loss. It is assumed
+    that the estimator predicts each row from that row alone.
 
     References
     ----------
@@ -306,7 +305,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         )
 
     def _mechanism(self, guided=True, score_fraction=None):
-        # Without public scores there is nothing to follow until the one choice.
+        # Without public scores these mechanisms only choose from a list.
         if chooses_once(self.mechanism) and not guided:
             return super()._mechanism(guided, score_fraction)
         if isinstance(self.mechanism, Kusner2015 | Kusner2015Lipschitz) and not guided:
@@ -337,13 +336,12 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     def _candidates(self):
         space = SearchSpace(self.search_spaces, name="search_spaces")
         public = check_random_state(self._public_seed())
-        # A set fixed in advance: the choice, and its noise, are among finitely many candidates that
-        # no protected score has decided.
+        # A finite set that is fixed in advance, independent of protected scores.
         follows_scores = self.protect == "validation" or not chooses_once(self.mechanism)
-        # A search that follows no scores visits all that there is: n_iter candidates.
+        # A search that is not guided by scores visits all of its n_iter candidates.
         size = max(self.n_candidates, self.n_iter) if follows_scores else self.n_iter
         candidates = space.candidates(size, random_state=public)
-        if space.is_finite:  # else the initial points would be neighbours in a corner of a grid
+        if space.is_finite:  # the first points of a grid would be in one corner
             candidates = [candidates[k] for k in public.permutation(len(candidates))]
         if isinstance(self.mechanism, Kusner2015Lipschitz):
             self.mechanism.lambdas(candidates)  # a bad lambda_name is refused before any charge

@@ -18,19 +18,19 @@ from skdpbo.model_selection.protection._validation import ValidationProtection
 
 
 def _of_the_model(name):
-    """Return scikit-learn's method of a name, absent from a search that releases no model."""
+    """Return scikit-learn's method, made absent from a search that releases no model."""
     inherited = vars(BaseSearchCV)[name]
 
     def is_available(searcher):
         if searcher._releases_no_model():
             raise AttributeError(f"{name} is not available: {NO_MODEL}")
-        # scikit-learn's own check: does the winner, or the estimator before a fit, have the method?
+        # scikit-learn's check whether the winner, or the unfitted estimator, has the method.
         try:
             return inherited.__get__(searcher, type(searcher)) is not None
-        except AttributeError as error:  # `available_if` adds the outer message again
+        except AttributeError as error:  # `available_if` repeats the outer message
             raise (error.__cause__ or error) from None
 
-    # Absent, rather than an error when called: meta-estimators of scikit-learn ask `hasattr`.
+    # Absent, as scikit-learn's meta-estimators test with `hasattr`.
     return available_if(is_available)(getattr(BaseSearchCV, name))
 
 
@@ -50,12 +50,12 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
     }
 
     def _mechanism(self, guided=True, score_fraction=None):
-        """Mechanism of the search; without public scores to follow, a choice among a list."""
+        """Return the mechanism of the search; here a choice from a list."""
         share = self._score_share() if score_fraction is None else score_fraction
         return ListChoice(PrivateChoice(self.mechanism, self.epsilon, share, self.neighbours))
 
     def _score_share(self):
-        """Share of the score in the budget."""
+        """Return the share of the score in the budget."""
         return SCORE_SHARES[0] if isinstance(self.score_fraction, str) else self.score_fraction
 
     def _protection(self):
@@ -75,8 +75,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
             )
         space, candidates = self._candidates()
         if isinstance(protect, str):
-            # By parameters alone: which protection it is must not depend on a record. Among the
-            # candidates there may be private estimators.
+            # From parameters alone, not from records. Candidates may hold private estimators.
             private = has_private_part(self.estimator, candidates)
             protect = PrivateSelection() if private else Chunks()
         chunked = isinstance(protect, Chunks)
@@ -93,24 +92,23 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
     inverse_transform = _of_the_model("inverse_transform")
 
     def _releases_no_model(self):
-        """Whether a fit with these parameters trains protected rows without noise."""
+        """Whether a fit with these parameters trains on protected rows without noise."""
         if not isinstance(self.protect, str):
             return isinstance(self.protect, Chunks)
-        # Before a fit, private estimators among the values of the space are not looked for.
+        # Before a fit, private estimators among the values of the space are not considered.
         candidates = vars(self).get("cv_results_", {"params": ()})["params"]
         return self.protect == "all" and not has_private_part(self.estimator, candidates)
 
     def __sklearn_tags__(self):
-        """Tags of the estimator; without a model those of one that predicts nothing."""
+        """Return the tags of the estimator; without a model those of one without predictions."""
         tags = super().__sklearn_tags__()
         if self._releases_no_model():
-            # It predicts nothing, so that checks of predictions do not apply.
             tags.estimator_type = tags.classifier_tags = tags.regressor_tags = None
-            # A record that no step can read costs its worst loss, and is no error.
+            # A record that cannot be read has the worst loss and is not an error.
             tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
 
     @Fitted
     def n_features_in_(self):
-        """Number of columns: of the model, or set by the fit where there is none."""
+        """Number of columns: of the model, or set by a fit without a model."""
         return super().n_features_in_  # scikit-learn's property, hidden by this name

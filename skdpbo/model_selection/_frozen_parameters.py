@@ -1,10 +1,10 @@
-"""Objects that group parameters of a searcher: frozen, and set by nested names."""
+"""Frozen objects that group parameters of a searcher, and are set by nested names."""
 
 from dataclasses import fields, replace
 
 
 def changed(settings, params):
-    """Return a copy of frozen settings with other values of some parameters."""
+    """Return a copy of frozen settings with some parameters changed."""
     unknown = set(params) - set(settings.get_params())
     if unknown:
         raise ValueError(

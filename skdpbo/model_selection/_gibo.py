@@ -16,10 +16,11 @@ from skdpbo.model_selection.protection._private_descent import PrivateDescentPro
 from skdpbo.model_selection.protection._validation import ValidationProtection
 from skdpbo.model_selection.space._continuous import ContinuousSpace
 
-# The public search of the start, as of `DPBayesSearchCV`.
+# Parameters of the public search for the start, as of `DPBayesSearchCV`.
 _PUBLIC_SEARCH = {"n_iter": 32, "n_initial_points": 5, "batch_size": 1, "sqrt_beta": 2.0}
 _N_CANDIDATES = 500
-# Of the choices' epsilon: many candidates at the start, steps that seldom end worse.
+# Share of the start in the epsilon of the choices: it has many candidates, and descents seldom end
+# worse than they began.
 _START_SHARE = 0.8
 
 
@@ -28,13 +29,13 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     Descends from a public point through a continuous space of many parameters. Before each step
     a few points around the current one are trained on the public rows and scored on the protected
-    ones; a Gaussian process turns each record's losses into a gradient, of which the clipped mean
-    is released with noise.
+    ones; a Gaussian process turns each record's losses into a gradient. The gradients are clipped,
+    and their mean is released with noise.
 
-    What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`. Released from them are the trajectory, the choices of its start and end
-    and one score; together they are (epsilon, delta)-DP. Everything else comes from public rows.
-    With ``protect="all"`` every record is private, and all models are trained privately.
+    The protected records, given as `X_val` and `y_val` or set apart by `validation_fraction`, are
+    private. Their releases are the trajectory, the choices of its start and end and one score;
+    together they are (epsilon, delta)-DP. Everything else comes from public rows. With
+    ``protect="all"`` every record is private, and all models are trained privately.
 
     Parameters
     ----------
@@ -54,17 +55,17 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     delta : float, default=1e-5
         Delta of the guarantee, in (0, 1); far below one over the number of records.
     guide : bool, default=True
-        Whether the public rows take part: candidates and the released points are cross-validated,
+        Whether public scores are used: candidates and the released points are cross-validated,
         each step combines the released gradient with that of the public folds, and public scores
-        enter the choice of the end. False: one fit a point, and the protected rows alone decide,
-        which is right where the public rows come from another population.
+        enter the choice of the end. False: one fit for each point, and only protected scores are
+        used; take it if the public rows come from another population.
     init : "public", None, dict or array-like of shape (n_params,), default="public"
         Public starting point: a dict of parameters, a point of the unit cube with parameters in
         alphabetical order, or None: the centre. "public": the best by public cross-validation of
         the estimator's own parameters and of a search by GP-UCB, 32 candidates in all; with
         ``guide=False`` the estimator's own parameters, or the centre if they lie outside. With
-        `end_fraction` the protected rows choose among the eight best, privately, and, where they
-        know losses better than the public rows, forty untried ones of the best expected score.
+        `end_fraction`, the start is chosen privately among the eight best and, if protected losses
+        are more precise than public ones, forty untried candidates of the best predicted scores.
     descent : Descent or None, default=None
         Clipping norm, learning rate and budgets of the steps; ``Descent.paper()`` is the paper's.
         None: ``Descent()``. Its parameters are also those of the search: ``descent__clip``.
@@ -75,19 +76,19 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         A mean of bounded per-record losses, such as `"neg_log_loss"`, `"neg_brier_score"`,
         `"neg_mean_squared_error"`, or of `make_per_record_scorer`; accuracy has almost no gradient.
         None: accuracy for classifiers, `"neg_mean_squared_error"` for regressors; `score` is then
-        the estimator's own. With several metrics, `refit` names the one that decides; the others
-        are computed on public rows only.
+        the estimator's own. With several metrics, `refit` names the deciding one; the others are
+        computed on public rows only.
     loss_bound : float, dict or None, default=None
-        Largest loss of one record for losses without a bound of their own, in their units, in
-        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None:
-        of squared and absolute errors the most that the middle of public `y_bounds` of a private
-        regressor loses, else a default that does not depend on the data, with a
-        `DefaultBoundsWarning`.
+        Largest loss of one record for unbounded losses, in their units, in [1e-100, 1e100]; larger
+        losses are clipped. A dict has one for each name of a score. None: for squared and absolute
+        errors the largest loss of the middle of public `y_bounds` of a private regressor, else a
+        default that does not depend on the data, with a `DefaultBoundsWarning`.
     end_fraction : float, default=0.5
         Share of epsilon spent on private choices, in [0, 1), so that a noisy descent need not end
-        worse than it began: of `best_params_` among released points (the start, points on the way,
-        the last one, the mean of the last ones), and, where a public search comes first, of the
-        start, with four fifths of it. 0: the best public candidate and the mean of the last points.
+        worse than it began. `best_params_` is chosen among released points (the start, intermediate
+        points, the last one, the mean of the last ones); after a public search, the start is chosen
+        too, with four fifths of this share. 0: the best public candidate, and the mean of the last
+        points.
     score_fraction : float, default=0.1
         Share of `best_score_` in mu squared of trajectory and score, in [0, 1). 0: no score is
         released.
@@ -95,21 +96,21 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
     protect : {"validation", "all"}, default="validation"
-        Which records the guarantee covers. "all": those that train, too. Half of their squared
-        budget is for the released model, the rest is spread over all models of the steps (see
+        Which records the guarantee covers. "all": training records, too. Half of their squared
+        budget is for the released model, the rest is divided between all models of the steps (see
         Notes), so that by default there are few, and thousands of rows are needed. No row is
-        public: `cv`, `return_train_score`, several metrics and ``error_score="raise"`` are refused;
-        `memory`, too. `guide` and `end_fraction` play no part, and "public" for `init` stands for
-        the estimator's own parameters.
+        public: `cv`, `return_train_score`, `memory`, several metrics and ``error_score="raise"``
+        are refused. `guide` and `end_fraction` are not used, and "public" for `init` means the
+        estimator's own parameters.
     memory : str, path, joblib.Memory or None, default=None
-        As in `DPGridSearchCV`: a folder of public fold scores, also of released points.
+        As in `DPGridSearchCV`: a folder of public fold scores, including those of released points.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
         to them. None: five folds, or as many as the smallest public class allows, at least two.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
-        With ``protect="all"``: train it privately. False, with ``score_fraction=0``: all of the
-        training rows' budget is for the steps.
+        With ``protect="all"``: train it privately. With False and ``score_fraction=0``, the whole
+        budget of the training rows is for the steps.
     n_jobs : int or None, default=None
         Number of models of a batch trained in parallel by joblib.
     verbose : int, default=0
@@ -118,7 +119,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan
         Public score of a point whose fit or public scoring fails. On the protected rows a point
-        that cannot be trained on all public rows counts with the worst loss.
+        that cannot be trained on all public rows has the worst loss.
     return_train_score : bool, default=False
         Whether `cv_results_` includes scores on the public training folds.
     random_state : int, RandomState or None, default=None
@@ -131,35 +132,35 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Released. Parameters of the point chosen as the end; with ``end_fraction=0`` of the mean of
         the last points.
     best_index_ : int
-        Released. Their index in `cv_results_["params"]`.
+        Released. Its index in `cv_results_["params"]`.
     best_score_ : float
         Released. Noisy score of `best_params_` on the protected rows; absent when
         `score_fraction=0`.
     best_score_std_ : float
-        Public. Standard deviation of the noise of `best_score_`; absent where that is.
+        Public. Standard deviation of the noise of `best_score_`; absent without it.
     best_estimator_ : estimator
-        The winner trained on the public rows, or privately on those that train (its ``privacy_`` is
-        that of the whole search); absent when `refit=False`.
+        The winner trained on the public rows, or privately on the training rows (its ``privacy_``
+        is that of the whole search); absent when `refit=False`.
     cv_results_ : dict of ndarrays
         `params` and `param_*` of the public search, and, released, of the trajectory, then of the
         mean if there is one. Public: with `guide`, the other columns of `GridSearchCV`, from the
         public rows.
     descent_ : DescentResult
         Released. The trajectory in the unit cube, the noisy gradients and their noise scales, and
-        how well the points of each step determine its gradient (``traces``). ``error_terms(norm)``:
-        what that and the noise add to the bounds of the paper's Theorems 3.2 and 3.3.
+        the uncertainty of each gradient given the points of its step (``traces``).
+        ``error_terms(norm)``: terms of these in the bounds of the paper's Theorems 3.2 and 3.3.
     privacy_ : PrivacyGuarantee
         Guarantee of the whole fit. Its ``parts`` are the gradients with the score, which are
         mu-GDP, and each choice; with ``end_fraction=0`` it is that of the gradients itself.
     scorer_ : callable or dict
-        Scorer that `score` uses.
+        Scorer used by `score`.
     n_splits_ : int
-        Number of public folds; absent without any, as with ``guide=False``.
+        Number of public folds; absent if there are none, as with ``guide=False``.
     refit_time_ : float
         Seconds of the public refit; absent without one.
     multimetric_ : bool
     classes_ : ndarray of shape (n_classes,)
-        Of the winner.
+        Class labels of the winner.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
@@ -173,24 +174,24 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     Notes
     -----
     Neighbours are two data sets of the same size n that differ in one protected record. A record's
-    losses are clipped to a public bound and it trains nothing, so that its gradient is a public
-    linear map of its own losses alone; clipped to norm B, it moves the sum by at most 2 B. Gaussian
-    noise of standard deviation 2 B / (n mu_t) per coordinate makes each step mu_t-GDP. Start and
-    end are chosen by permute-and-flip among public and released points, by sums of losses clipped
-    around each record's middle, purely DP with .8 and .2 of ``end_fraction * epsilon`` (all of it
-    where only the end is chosen). Steps and score compose to mu, the root of the sum of the squares
-    (Sopa et al. 2025, Lemma 3.1); mu is the largest for which Gaussian and pure releases together
-    are (epsilon, delta)-DP, by exact composition [2]_, [3]_: at epsilon = 1, delta = 1e-5, .154
-    beside the choices, .268 without. A record that cannot be scored has the worst loss. It is
-    assumed that each row is predicted from that row alone.
+    losses are clipped to a public bound and it is not used in training, so that its gradient is a
+    public linear map of its own losses alone; clipped to norm B, it moves the sum by at most 2 B.
+    Gaussian noise of standard deviation 2 B / (n mu_t) per coordinate makes each step mu_t-GDP.
+    Start and end are chosen by permute-and-flip among public and released points, by sums of losses
+    clipped around each record's midrange, with pure epsilons of .8 and .2 of ``end_fraction *
+    epsilon`` (all of it if only the end is chosen). Steps and score compose to mu, the root of the
+    sum of the squares (Sopa et al. 2025, Lemma 3.1); mu is the largest for which Gaussian and pure
+    releases together are (epsilon, delta)-DP, by exact composition [2]_, [3]_: at epsilon = 1,
+    delta = 1e-5, .154 with the choices, .268 without. A record that cannot be scored has the worst
+    loss. It is assumed that each row is predicted from that row alone.
 
-    With ``protect="all"`` the rows that train and those that score are disjoint, by position or as
-    given, and a record is in one part: either part may cost the whole. b T models of mu_a and the
-    released one of mu_z cost a training record ``(b T mu_a^2 + mu_z^2)^(1/2)``, by composition.
+    With ``protect="all"`` training and scoring rows are disjoint, by position or as given, so that
+    each part may cost the whole budget. b T models of mu_a and the released one of mu_z cost a
+    training record ``(b T mu_a^2 + mu_z^2)^(1/2)``, by composition.
 
-    With equal steps the noise has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public
-    numbers, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
-    With ``protect="all"`` it also warns of too few rows for the trainings: n mu_a below 160.
+    With equal steps the noise has norm 2 B sqrt(T d) / (n mu). If this public number is above a
+    tenth of B, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
+    With ``protect="all"`` it is also given if there are too few rows: n mu_a below 160.
 
     References
     ----------
@@ -289,10 +290,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         return kind(self, *self._candidates())
 
     def _mechanism(self):
-        # With every record protected each candidate of a choice would be one more training.
+        # With every record protected each candidate of a choice would need one more training.
         shares = self.score_fraction, 0.0 if self.protect == "all" else self.end_fraction
         search = PublicBest(_PUBLIC_SEARCH) if self._searches_publicly() else None
-        # Without a public search there is one start, and no budget to be kept for choosing it.
+        # Without a public search the start is not chosen.
         start_share = _START_SHARE if search else 0.0
         release = TrajectoryRelease(self.epsilon, self.delta, *shares, start_share=start_share)
         steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
@@ -311,11 +312,11 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     def _candidates(self):
         space = ContinuousSpace(self.search_spaces)
-        self._surrogate().check(space.names)  # bad length-scales, before anything is spent
+        self._surrogate().check(space.names)  # before the charge
         start = space.decode([self._start(space)])
         n = _N_CANDIDATES if self._searches_publicly() else 0
         drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
-        # First of all: the search visits it among its initial points.
+        # The start comes first, among the initial points of the search.
         return space, start + [candidate for candidate in drawn if candidate != start[0]]
 
     def _searches_publicly(self):
@@ -327,7 +328,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         own = self.estimator.get_params()
         try:
             return space.encode([own])[0]
-        # A parameter of a step that is not there, None or a str, a number outside its range.
+        # A parameter that is missing, not a number, or outside its range.
         except (KeyError, TypeError, ValueError):
             return space.start(None)
 

@@ -13,11 +13,11 @@ from skdpbo.model_selection._sklearn import Interval
 class DPGridSearchCV(BaseChoiceSearchCV):
     """Grid search whose choice and score are differentially private.
 
-    What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`. Released from them are the choice and one score, by an epsilon-DP
-    mechanism; everything else comes from public rows. With ``protect="all"`` every record is
-    private, those that train included: the estimator is differentially private itself, or it is
-    trained on many chunks of the rows.
+    The protected records, given as `X_val` and `y_val` or set apart by `validation_fraction`, are
+    private. Their releases are the choice and one score, by an epsilon-DP mechanism; everything
+    else comes from public rows. With ``protect="all"`` every record is private, training records
+    included: the estimator is differentially private itself, or it is trained on many chunks of the
+    rows.
 
     Parameters
     ----------
@@ -34,71 +34,71 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         Delta of the guarantee of the whole fit, in [0, 1). Used with
         ``protect="all"`` and a private estimator; everything else here is pure and has delta 0.
     mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
-        How the winner is chosen. Permute-and-flip is never worse in expectation than the
-        exponential mechanism.
+        Selection mechanism. Permute-and-flip is never worse in expectation than the exponential
+        mechanism.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
-        of `make_per_record_scorer`. ROC AUC, F1, balanced accuracy, R2 and their family are
-        served where validation records are protected. None means accuracy for classifiers and
-        `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
-        several metrics, `refit` names the one that decides; the others are computed on public rows
-        only.
+        of `make_per_record_scorer`. ROC AUC, F1, balanced accuracy, R2 and similar metrics are
+        supported if validation records are protected, and many of them with ``protect="all"``. None
+        means accuracy for classifiers and `"neg_mean_squared_error"` for regressors; `score` is
+        then the estimator's own. With several metrics, `refit` names the deciding one; the others
+        are computed on public rows only.
     loss_bound : float, dict or None, default=None
-        Largest loss of one record for losses without a bound of their own, in their units, in
-        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None:
-        of squared and absolute errors the most that the middle of public `y_bounds` of a private
-        regressor loses, else a default that does not depend on the data, with a
-        `DefaultBoundsWarning`. (A search over private estimators without `classes` does not know
-        their number: give `"neg_brier_score"` the bound 1 for two.)
+        Largest loss of one record for unbounded losses, in their units, in [1e-100, 1e100]; larger
+        losses are clipped. A dict has one for each name of a score. None: for squared and absolute
+        errors the largest loss of the middle of public `y_bounds` of a private regressor, else a
+        default that does not depend on the data, with a `DefaultBoundsWarning`. (A search over
+        private estimators without `classes` does not know the number of classes: give
+        `"neg_brier_score"` the bound 1 for two.)
     score_fraction : float or "auto", default="auto"
-        Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
-        tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with
-        chunks none where the score would be mostly noise (a standard deviation above 0.25 of its
+        Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": 0.1;
+        up to 0.3 for scores that are not means, such as ROC AUC and F1. For these, and with chunks,
+        no score is released if it would be mostly noise (a standard deviation above 0.25 of its
         range), as with the default chunks up to epsilon 10.
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
     protect : {"validation", "all"}, Chunks or PrivateSelection, default="validation"
-        Which records the guarantee covers: the validation records, or all of them. "all" takes
-        `PrivateSelection` where the estimator states its own guarantee, and `Chunks` otherwise;
-        either may be given with its parameters. No row is public then and nothing is
-        cross-validated: `cv`, `return_train_score`, `memory`, several metrics and
-        ``error_score="raise"`` are refused, and `guide` plays no part. With chunks no model is
-        released, whatever `refit` is. With private models `mechanism` and `score_fraction` play no
-        part, as the score costs nothing extra.
+        Which records the guarantee covers: the validation records, or all of them. "all" means
+        `PrivateSelection` if the estimator states its own guarantee, and `Chunks` otherwise; either
+        may be given with its parameters. No row is public then and nothing is cross-validated:
+        `cv`, `return_train_score`, `memory`, several metrics and ``error_score="raise"`` are
+        refused, and `guide` is not used. With chunks no model is released, whatever `refit` is.
+        With private models `mechanism` and `score_fraction` are not used, as the score costs
+        nothing extra.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. "add-remove": one protected record more or less, and
-        the number of protected records stays secret. As losses only grow with a record, the choice
-        runs at twice the rate: about half the regret. Half of the share of the score is spent on a
-        noisy count that divides it. Needs `X_val`, ``protect="validation"`` and a score that is a
-        mean of losses of records.
+        the number of protected records is secret. As an added record cannot reduce a total loss,
+        the choice runs at twice the rate, with about half the regret. Half of the score's share is
+        spent on a noisy count, by which the score is divided. Needs `X_val`,
+        ``protect="validation"`` and a score that is a mean of losses of records.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
         to them. None: five folds, or as many as the smallest public class allows, at least two.
     guide : bool, default=True
-        Whether candidates are cross-validated on the public rows. False: one fit a candidate,
-        `cv_results_` holds only the parameters.
+        Whether candidates are cross-validated on the public rows. False: one fit for each
+        candidate, and `cv_results_` holds only the parameters.
     memory : str, path, joblib.Memory or None, default=None
-        Folder that keeps the public fold scores of candidates, so that a fit on the same public
-        rows, estimator, folds and scoring trains only what is new, also after an interruption.
-        Protected rows and releases do not get there, and each fit is charged. Needs
-        ``guide=True``. Keep it where only you can write; edited functions need a new folder.
+        Folder that stores the public fold scores of candidates, so that a fit with the same public
+        rows, estimator, folds and scoring trains only new candidates, also after an interruption.
+        Protected rows and releases are not stored, and each fit is charged. Needs ``guide=True``.
+        Only you should have write access to it; after editing your functions, use a new folder.
     halving : int or None, default=None
-        Number of candidates that are left for the private choice, at least 2. The others are
-        dropped before by scikit-learn's successive halving (`HalvingGridSearchCV`, factor 3) on
-        growing random parts of the public rows, so that many candidates cost little. None: all
-        candidates take part, as with too few public rows for a first part (then with a warning).
-        Needs ``guide=True`` and ``protect="validation"``.
+        Number of candidates that remain for the private choice, at least 2. The others are dropped
+        by scikit-learn's successive halving (`HalvingGridSearchCV`, factor 3) on growing random
+        parts of the public rows, so that many candidates cost little. None: all candidates remain,
+        as with too few public rows for a first part (then with a warning). Needs ``guide=True`` and
+        ``protect="validation"``.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
         With ``protect="all"`` and a private estimator: release the winning model.
     n_jobs : int or None, default=None
         Jobs run in parallel by joblib. The estimator's own has no effect on protected rows.
     verbose : int, default=0
-        As in `GridSearchCV` for the public cross-validation, and how many models have been trained
-        for, or on, the protected rows: numbers that are public, without times. With private
-        selection a heading only, as the number of trials is secret (unless ``pad_trials=True``).
+        As in `GridSearchCV` for the public cross-validation, and the number of models trained for,
+        or on, the protected rows, which is public, without times. With private selection a heading
+        only, as the number of trials is secret (unless ``pad_trials=True``).
     pre_dispatch : int or str, default="2*n_jobs"
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan
@@ -117,42 +117,41 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     best_index_ : int
         Released. Its index in `cv_results_["params"]`.
     best_score_ : float
-        Released. Noisy score of the winner on the protected rows; absent where nothing is spent on
-        it (see `score_fraction`; the error says why). Of a tuned private estimator the best of
-        several noisy scores, too high by about one `best_score_std_`, at times two.
+        Released. Noisy score of the winner on the protected rows; absent if none is released (see
+        `score_fraction`; the error gives the reason). With private selection the best of several
+        noisy scores, too high by about one `best_score_std_`, at times two.
     best_score_std_ : float
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
-        absent where that is. Of R2 and D2 half of the distance to the farthest score that two
-        deviations of the noise leave possible.
+        absent without it. For R2 and D2 half of the distance to the farthest score within two
+        standard deviations of the noise.
     best_estimator_ : estimator
-        The winner trained on the public rows, or the winning private model, where a part tunes
-        trained once more; absent when `refit=False` and with chunks. Its ``privacy_`` is that of
-        the whole search.
+        The winner trained on the public rows, or the winning private model, trained again if only a
+        part of the rows was used for tuning; absent when `refit=False` and with chunks. Its
+        ``privacy_`` is that of the whole search.
     cv_results_ : dict of ndarrays
         Public. The columns of `GridSearchCV`, from the public rows. With ``protect="all"`` the
         parameters of all candidates; with ``accounting="composition"`` also, released, the column
         ``private_validation_score`` (NaN where the training failed).
     halving_results_ : dict of ndarrays
         Public. ``cv_results_`` of the rounds of `halving`, with the columns ``iter`` and
-        ``n_resources`` (rows); absent where no candidate was dropped. `cv_results_` then lists the
-        candidates that are left.
+        ``n_resources`` (rows); absent if no candidate was dropped. `cv_results_` then lists the
+        remaining candidates.
     privacy_ : PrivacyGuarantee
         Guarantee of the whole fit.
     scorer_ : callable or dict
-        Scorer that `score` uses.
+        Scorer used by `score`.
     n_splits_ : int
-        Number of public folds; absent without any, as with ``guide=False``.
+        Number of public folds; absent if there are none, as with ``guide=False``.
     refit_time_ : float
         Seconds of the public refit; absent without one.
     expected_trials_ : float
-        Public. Mean of the secret number of trials; only where a private estimator is tuned.
+        Public. Mean of the secret number of trials; only with private selection.
     hit_probability_ : float
         Public. Probability that at least one trial draws one of the best tenth of the candidates
-        (the best one, of ten or fewer), whichever they are: else they could not be found at all.
-        Only where a private estimator is tuned.
+        (the best one, of ten or fewer), whichever they are. Only with private selection.
     multimetric_ : bool
     classes_ : ndarray of shape (n_classes,)
-        Of the winner.
+        Class labels of the winner.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
@@ -167,28 +166,29 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     -----
     Neighbours are two data sets of the same size that differ in one protected record. One record
     moves the total integer loss of a candidate by at most the per-record bound B, whatever the
-    candidates are, because it trains nothing. So permute-and-flip with weights exp(-epsilon loss /
-    (2 B)) is epsilon-DP (McKenna & Sheldon 2020, Theorem 1), and discrete Laplace noise of scale B
-    / epsilon on the winner's total is epsilon-DP (Ghosh et al. 2012); the two shares add up to
-    `epsilon`. A record that cannot be read or predicted counts with the worst loss. It is assumed
+    candidates are, as it is not used in training. Therefore permute-and-flip with weights
+    exp(-epsilon loss / (2 B)) is epsilon-DP (McKenna & Sheldon 2020, Theorem 1), and so is discrete
+    Laplace noise of scale B / epsilon on the winner's total (Ghosh et al. 2012); the two shares add
+    up to `epsilon`. A record that cannot be read or predicted has the worst loss. It is assumed
     that the estimator predicts each row from that row alone.
 
-    *Every record private, private estimator.* The rows are split by position into those that train
-    and those that score (`X`, `X_val`, or `validation_fraction`), so that one record reaches one of
-    them. A trial draws a candidate uniformly, trains it and scores it, both within a budget that is
-    calibrated from `epsilon` and `delta`; the best of K trials is released, with its score and
-    model, and K is random and secret [3]_. The cost does not grow with the number of candidates.
-    Steps may be private by themselves (``privacy_guarantee``, ``epsilon``), sharing the budget by
-    composition, or learn nothing: those that need no ``fit``, `FrozenEstimator` of what was fitted
-    on public rows, and some others (`PolynomialFeatures`, random projections, `RBFSampler` with a
-    number for gamma, `SplineTransformer` with given knots, encoders with given categories that
-    accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the like are
-    refused. A step that may overflow or raise for one finite record would reveal it: with any
-    step but `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every record
-    staying finite. A training that fails loses; if all do, ``fit`` raises without saying why, so
-    the candidates are first tried on synthetic rows (`DryRunWarning`). Prints, logs and warnings of
-    the trials are dropped, as their number would reveal K; so would the running time, see
-    `PrivateSelection`. A seed of the estimator voids the guarantee.
+    *Every record private, private estimator.* The rows are split by position into training and
+    scoring rows (`X`, `X_val`, or `validation_fraction`), so that each record is in only one part.
+    A trial draws a candidate uniformly, trains it and scores it, both within a budget that is
+    calibrated to `epsilon` and `delta`; the best of K trials is released, with its score and model,
+    and K is random and secret [3]_. The cost does not grow with the number of candidates. Steps may
+    be private by themselves (``privacy_guarantee``, ``epsilon``), sharing the budget by
+    composition, or learn nothing: those that need no ``fit``, `FrozenEstimator` of a step fitted
+    before, on public rows or privately, and some others (`PolynomialFeatures`, random projections,
+    `RBFSampler` with a number for gamma, `SplineTransformer` with given knots, encoders with given
+    categories that accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the
+    like are refused. A step that overflows or raises for one finite record would reveal it: with
+    any step other than `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every
+    record staying finite. A failed training has the worst score; if all fail, ``fit`` raises
+    without the reason. Therefore the candidates are first tried on synthetic rows
+    (`DryRunWarning`). Prints, logs and warnings of the trials are dropped, as their number would
+    reveal K; so would the running time, see `PrivateSelection`. A seed of the estimator voids the
+    guarantee.
 
     *Every record private, any estimator.* Sample and aggregate, see `Chunks`.
 
@@ -291,7 +291,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
 
     def _candidates(self):
         grid = ParameterGrid(self.param_grid)
-        if len(grid) == 0:  # else the choice among none fails after the charge
+        if len(grid) == 0:  # before the charge
             raise ValueError("param_grid is empty: give at least one dict.")
         for key, values in (item for sub in grid.param_grid for item in sub.items()):
             if not isinstance(key, str):

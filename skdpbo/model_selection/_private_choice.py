@@ -2,11 +2,11 @@
 
 Sensitivity: replacing one protected record moves the integer total of every candidate by at most
 a public integer. For validation records the scorer states it: ``units`` for a sum of losses in
-{0, ..., units}, because a record trains nothing; with chunks see ``chunk_sensitivity``. Theorems:
-``docs/theory/permute_and_flip.md``, ``docs/theory/ratio_and_pair_metrics.md``.
+{0, ..., units}, as a record is not used in training; for chunks see ``chunk_sensitivity``.
+Theorems: ``docs/theory/permute_and_flip.md``, ``docs/theory/ratio_and_pair_metrics.md``.
 
-Where a record is added or removed, every total grows or stays: both selections may then run at
-twice the rate. The number of records is secret, and a score is divided by a noisy count.
+If records are added or removed, all totals change in the same direction, so that both selections
+may run at twice the rate. The number of records is secret, and a score is divided by a noisy count.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ CHOICE_ASSUMPTIONS = (
     f"the numbers of rows, {_SCHEMA}",
     "running time and memory use are not observed",
 )
-# Of a secret number of records only that of the public rows may be called public.
+# If the number of records is secret, only that of the public rows is public.
 _SECRET_COUNT = tuple(
     f"the number of public rows, {_SCHEMA}" if _SCHEMA in text else text
     for text in CHOICE_ASSUMPTIONS
@@ -41,9 +41,9 @@ _COUNTED_GROUPS = f"the numbers of public rows and of groups of protected record
 def for_groups_of_validation_records(guarantee, *, set_apart):
     """Return the guarantee of a search whose losses are those of groups of protected records.
 
-    `set_apart`: which groups are protected was decided by their order.
+    `set_apart`: whether the order of the groups decided which of them are protected.
     """
-    # Of added or removed records no number is public, nor is that of their groups.
+    # With added or removed records, the number of groups is secret, too.
     counted = guarantee.neighbours == REPLACE_ONE
     assumptions = tuple(
         _COUNTED_GROUPS if counted and _SCHEMA in text else text for text in guarantee.assumptions
@@ -55,9 +55,9 @@ def for_groups_of_validation_records(guarantee, *, set_apart):
 
 
 def for_groups_of_all_records(guarantee):
-    """Return the guarantee of a search that protects every record, in parts that divide no group.
+    """Return the guarantee, for groups, of a search that protects every record.
 
-    Where it speaks of the number of records, or of one record, it speaks of groups.
+    In the assumptions, records become groups.
     """
     assumptions = guarantee.assumptions
     for words in ("numbers of row", "number of record", "no record", "its own record"):
@@ -70,9 +70,9 @@ def for_groups_of_all_records(guarantee):
     )
 
 
-_LEAST_EPSILON = 1e-100  # noise of totals, whose squares are floats
-# The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity, and
-# at any epsilon by less than _TIE_BREAK / epsilon: 50 scales of the noise.
+_LEAST_EPSILON = 1e-100  # so that the variance of the noise is finite
+# The offset of the last of equal candidates is less than 1 / _TIE_BREAK of the sensitivity, and for
+# a large epsilon less than _TIE_BREAK / epsilon of it: 50 scales of the noise.
 _TIE_BREAK = 100
 
 
@@ -85,9 +85,9 @@ class PrivateChoice:
     mechanism : {"permute_and_flip", "exponential"}
         Selection mechanism.
     epsilon : float, int or Fraction
-        Budget of both releases, > 0; taken as the exact fraction that it is.
+        Budget of both releases, > 0; used as an exact fraction.
     score_fraction : float
-        Share of the score, in [0, 1); 0 releases none.
+        Share of the score, in [0, 1); 0: no score is released.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. With "add-remove" half of the score's share is for the
         number of records.
@@ -99,8 +99,8 @@ class PrivateChoice:
     counts : bool
         Whether the number of records is secret, so that a count is released.
     rate : int
-        Rate of the selection, in units of that for replaced records. Of a replaced record one
-        total may rise where another falls; one that is added moves all totals in one direction.
+        Rate of the selection, relative to that for replaced records: a replaced record may increase
+        one total and reduce another, an added one moves all totals in the same direction.
     """
 
     mechanism: str
@@ -114,12 +114,12 @@ class PrivateChoice:
     }
 
     def __post_init__(self):
-        # A plain float or a Fraction from here on: Fraction(numpy.float32(1)) is a TypeError.
+        # A plain float or a Fraction, as Fraction(numpy.float32(1)) is a TypeError.
         epsilon = check_positive(self.epsilon, "epsilon")
         if epsilon < _LEAST_EPSILON:
             raise ValueError(f"epsilon must be at least {_LEAST_EPSILON}, got {float(epsilon)}.")
         check_choice(self.mechanism, "mechanism", sorted(self.SELECTIONS))
-        # Also where scikit-learn's parameter validation is switched off.
+        # Checked even if scikit-learn's parameter validation is switched off.
         check_within(self.score_fraction, "score_fraction", "[0, 1)")
         check_choice(self.neighbours, "neighbours", list(NEIGHBOURS))
         # In fractions, so that both shares add up to epsilon without a rounding.
@@ -130,8 +130,7 @@ class PrivateChoice:
             )
         shares = {"epsilon_score": of_score, "epsilon_choice": Fraction(epsilon) - of_score}
         counts = self.neighbours == ADD_REMOVE
-        # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).
-        # Fields of a frozen object that follow from the others, set once: they cannot disagree.
+        # Rate 2: exp(-epsilon loss / Delta) instead of exp(-epsilon loss / (2 Delta)).
         derived = {"epsilon": epsilon, **shares, "counts": counts, "rate": 2 if counts else 1}
         set_fields(self, **derived)
 
@@ -170,12 +169,12 @@ class PrivateChoice:
         """
         if not self.epsilon_score:
             return None
-        # At least 1, as it stands in denominators; sensitivity 1, and the other half of the score's
-        # share is for the total.
+        # At least 1, as a denominator. Sensitivity 1; the other half of the score's share is for
+        # the total.
         return max(1, int(DiscreteLaplace(self.epsilon_score / 2, 1).release(n_records, source)))
 
     def release(self, totals, offsets, *, sensitivity, score, source, compared=None):
-        """Choose, and release the score of the chosen.
+        """Release a choice and the score of the chosen candidate.
 
         Parameters
         ----------
@@ -185,14 +184,13 @@ class PrivateChoice:
         offsets : list of int, length n_candidates
             Public integers added to the losses in the choice (not in the score).
         sensitivity : int
-            Largest change of any total when one protected record is replaced, or is added: then
-            no total falls.
+            Largest change of any total when one protected record is replaced, or added; an added
+            one must not reduce a total.
         score : callable
             ``score(index, epsilon)`` releases the score of a candidate at a cost of epsilon.
         source : RandomSource
         compared : tuple (list of int, int), default=None
-            Protected integers that are compared in the place of the totals, and what one record
-            can move of them.
+            Protected integers that are compared instead of the totals, and their sensitivity.
 
         Returns
         -------
@@ -201,18 +199,18 @@ class PrivateChoice:
         score : ReleasedScore or None
             Released; None if `score_fraction` is 0.
         """
-        # Public: a total is None where a candidate fails on the public rows.
+        # Public: a total is None if a candidate fails on the public rows.
         eligible = [k for k, total in enumerate(totals) if total is not None]
         values, unit = (totals, sensitivity) if compared is None else compared
-        # Equal candidates: the first is preferred, as in GridSearchCV, by a public offset of at
-        # most 1 % of the sensitivity, and less where so much would outweigh the noise. Multiplying
-        # losses and sensitivity keeps integers.
+        # Of equal candidates the first is preferred, as in GridSearchCV, by a public offset of at
+        # most 1 % of the sensitivity, and less if that would exceed the noise. Losses and
+        # sensitivity are multiplied by `fine` so that the offsets are integers.
         fine = max(_TIE_BREAK, ceil(self.epsilon_choice / _TIE_BREAK)) * len(eligible)
         losses = [fine * (values[k] + offsets[k]) + rank * unit for rank, k in enumerate(eligible)]
         rate = self.rate * self.epsilon_choice
         mechanism = self.SELECTIONS[self.mechanism](rate, fine * unit)
         index = eligible[mechanism.select(losses, source=source)]
-        # Of the chosen alone: the score of each further candidate would cost as much again.
+        # The score of the chosen candidate alone: each further score would cost as much again.
         return index, score(index, self.epsilon_score) if self.epsilon_score else None
 
 

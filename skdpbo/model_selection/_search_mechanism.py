@@ -1,4 +1,4 @@
-"""Mechanisms that search among candidates, and what they are given of a fit."""
+"""Base classes of search mechanisms, and the description of a search that they are given."""
 
 import math
 from dataclasses import dataclass, field
@@ -26,24 +26,24 @@ class SearchProblem:
     candidates : list of dict
         Public.
     evaluator : PublicTraining, ChunkTraining or DescentTrainings
-        Its `losses` and `totals` are protected, and go into a release within the function that asks
-        for them; `release` of the first two makes a choice and a score of them.
+        Its `losses` and `totals` are protected, and must be passed to a mechanism by the function
+        that calls them; `release` of the first two returns a private choice and score.
     source : RandomSource
-        One for the whole fit: a seeded source that were opened twice would repeat its noise.
+        One for the whole fit: two sources with one seed would repeat their noise.
     space : object
-        Space of the candidates, as the searcher has built it.
+        Search space of the candidates.
     metric : str
         Name of the deciding metric in ``cv_results_``.
     public_counts : list
-        Confusion matrices of the candidates on the public folds, where their scores carry them.
+        Confusion matrices of the candidates on the public folds, if the scorer has any.
     folds : FoldLosses or None
-        Losses of public rows by models that have not seen them; None without public scores.
+        Losses of public rows under models not trained on them; None without public scores.
     scorer, n_losses
-        Scorer of the protected records, and number of losses in a total; of the evaluator.
+        Those of the evaluator: scorer of the protected records, number of losses in a total.
     """
 
     candidates: list
-    evaluator: Any  # the kinds have an interface in common, and no code
+    evaluator: Any  # the classes share an interface, but no code
     source: RandomSource
     space: Any = None
     metric: str = "score"
@@ -60,9 +60,9 @@ class SearchProblem:
         """Largest total loss."""
         return self.n_losses * self.scorer.units
 
-    def totals(self, indices, **how):
-        """Total losses of candidates. Protected: pass only to a mechanism."""
-        return self.evaluator.totals([self.candidates[k] for k in indices], **how)
+    def totals(self, indices, **options):
+        """Return the total losses of candidates. Protected: pass only to a mechanism."""
+        return self.evaluator.totals([self.candidates[k] for k in indices], **options)
 
     def score(self, total):
         """Return the score of a total loss."""
@@ -100,7 +100,7 @@ def best_public_score(scores):
 
 
 def fold_scores(table, metric):
-    """Return the public scores of the candidates in ``cv_results_``, a list of one row a fold."""
+    """Return the public scores of the candidates in ``cv_results_``, one row for each fold."""
     names = takewhile(table.__contains__, (f"split{k}_test_{metric}" for k in count()))
     return [table[name] for name in names]
 
@@ -118,19 +118,19 @@ class SearchMechanism:
     guarantee : PrivacyGuarantee
         With secret noise.
     guided : tuple of bool
-        Values of `guide` that it works with: True, to follow public scores, and False, without any.
+        Supported values of `guide`: True, with public scores, and False, without.
     in_rounds : bool
         Whether proposals depend on the public scores so far.
     reads_early : bool
-        Whether protected records are read while candidates are still proposed.
+        Whether protected records are read before the last proposal.
     of_means : bool
         Whether it needs a score that is a mean of losses of single records.
     of_groups : bool
-        Whether its guarantee holds for groups, each of which has one loss.
+        Whether its guarantee holds for groups, each with one loss.
     n_proposals : int or None
-        Number of candidates that a started search proposes in all; None where it is not known.
+        Total number of candidates that a started search proposes; None if unknown.
     epsilon_score : Fraction or int
-        Pure budget of the score, where one choice makes winner and score; else 0.
+        Pure budget of the score, if it is released with a single choice; else 0.
     """
 
     guarantee: PrivacyGuarantee
@@ -143,7 +143,7 @@ class SearchMechanism:
     epsilon_score: Fraction | int = 0
 
     def start(self, problem, guided):
-        """Make ready; no protected value is read."""
+        """Prepare the search; no protected value is read."""
         self._problem = problem
 
     def warn_if_score_is_noisy(self, *, sensitivity, largest):
@@ -158,19 +158,19 @@ class SearchMechanism:
             )
 
     def unwarned_noise(self, n_losses):
-        """Return `score_noise` of a started search where no warning has come of it, else 0.
+        """Return `score_noise` of a started search, or 0 if a warning has already been given.
 
         Parameters
         ----------
         n_losses : int or None
-            None where it is secret: then the noise is not known before it is released.
+            None if secret; 0 is returned, as the noise is not known before the release.
         """
-        # Noise above MOSTLY_NOISE was warned of before the charge, from sizes alone.
+        # `warn_if_score_is_noisy` has warned of noise above MOSTLY_NOISE.
         noise = 0.0 if n_losses is None else self.score_noise(sensitivity=1, largest=n_losses)
         return noise if noise <= MOSTLY_NOISE else 0.0
 
     def refuse_scorer(self, scorer):
-        """Refuse a score that this mechanism cannot follow."""
+        """Refuse a score that this mechanism does not support."""
         if self.of_means and not scorer.is_mean:
             raise UnboundedSensitivityError(
                 f"{scorer.name!r} is no mean of losses of single records: one can move it by more "
@@ -181,7 +181,7 @@ class SearchMechanism:
             )
 
     def refuse_groups(self):
-        """Refuse groups of records where the assumptions are about single records."""
+        """Refuse groups of records if the guarantee holds for single records only."""
         if not self.of_groups:
             raise ValueError(
                 "groups are not supported with Kusner2015 and Kusner2015Lipschitz: what they "
@@ -192,8 +192,8 @@ class SearchMechanism:
     def score_noise(self, *, sensitivity, largest):
         """Return the standard deviation of the released score's noise, as a share of its range.
 
-        That of discrete Laplace noise of scale s is sqrt(2) s within 1 % for s above 3, and less
-        below. 0 without a score, and where it depends on more than the sizes.
+        For discrete Laplace noise of scale s it is sqrt(2) s within 1 % for s above 3, and less
+        below. 0 without a score, or if it depends on more than the sizes.
         """
         if not self.epsilon_score:
             return 0.0
@@ -216,19 +216,18 @@ class ListChoice(SearchMechanism):
         self.guarantee = choice.guarantee
 
     def propose(self, public):
-        """Return all candidates at first."""
-        # All at once: no proposal waits for a score, and all of them are trained in parallel.
+        """Return all candidates at once, to be trained in parallel."""
         return self._problem.candidates if public is None else []
 
     def choose(self, public=None):
         """Release the winner and its score; without public scores `public` is None."""
-        problem, how = self._problem, {}
+        problem, options = self._problem, {}
         if public is not None:
-            # Public numbers that set the costs of a ratio, before any protected loss is seen.
-            how["public_score"] = best_public_score(public[f"mean_test_{problem.metric}"])
-            how["public_counts"] = problem.public_counts
+            # Public numbers for the cost weights of a ratio.
+            options["public_score"] = best_public_score(public[f"mean_test_{problem.metric}"])
+            options["public_counts"] = problem.public_counts
         index, score = problem.evaluator.release(
-            self._choice, problem.candidates, source=problem.source, **how
+            self._choice, problem.candidates, source=problem.source, **options
         )
         return Chosen(problem.candidates, index, score)
 
@@ -245,8 +244,8 @@ class PublicScores:
         NaN where a fold failed.
     splits : ndarray of shape (n_splits, n_visited)
     listed : ndarray of shape (n_visited,), dtype bool
-        Whether ``cv_results_`` has the candidate. scikit-learn lists none of a batch in which every
-        fit failed.
+        Whether ``cv_results_`` has the candidate. scikit-learn leaves out batches whose fits all
+        failed.
     """
 
     mean: np.ndarray
@@ -257,12 +256,12 @@ class PublicScores:
 class VisitingSearch(SearchMechanism):
     """Search that visits candidates of a finite set by index, one batch after the other.
 
-    Of the `PublicScores` so far a sub-class makes the next indices, by ``ask(scores)``, None at
-    first, and (index of the winner, score or None), released, by ``release_choice(scores)``; its
-    `_proposer` has those that are `visited`.
+    A sub-class has the methods ``ask(scores)``, which returns the next indices, and
+    ``release_choice(scores)``, which releases (index of the winner, score or None), given the
+    `PublicScores` so far, None at first; its `_proposer` has the list `visited`.
     """
 
-    _listed = ()  # whether ``cv_results_`` has it, of each that has been cross-validated
+    _listed = ()  # for each cross-validated candidate, whether ``cv_results_`` has it
 
     def propose(self, public):
         """Return the next candidates for public cross-validation."""
@@ -271,7 +270,7 @@ class VisitingSearch(SearchMechanism):
     def choose(self, public):
         """Release the winner among the candidates that ``cv_results_`` lists."""
         index, score = self.release_choice(self._scores(public))
-        # The index of the winner is that of a row of scikit-learn's table.
+        # The returned index is that of a row of scikit-learn's table.
         visited = zip(self._proposer.visited, self._listed, strict=True)
         return self._chosen([k for k, is_listed in visited if is_listed], index, score)
 
@@ -282,13 +281,13 @@ class VisitingSearch(SearchMechanism):
     def _scores(self, public):
         if public is None:
             return None
-        # What was proposed since the last call is what has just been cross-validated.
+        # The candidates proposed since the last call have just been cross-validated.
         new = len(self._proposer.visited) - len(self._listed)
         # A batch is listed whole or not at all.
         self._listed += (len(public["params"]) > sum(self._listed),) * new
         metric, listed = self._problem.metric, np.array(self._listed)
         rows = [public[f"mean_test_{metric}"], *fold_scores(public, metric)]
-        # At their places among all visited, NaN at the others.
+        # NaN for candidates that are not listed.
         scores = np.full((len(rows), len(listed)), np.nan)
         scores[:, listed] = rows
         return PublicScores(mean=scores[0], splits=scores[1:], listed=listed)

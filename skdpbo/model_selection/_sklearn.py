@@ -1,9 +1,9 @@
-"""The one place that imports private names of scikit-learn.
+"""The only module that imports private names of scikit-learn.
 
-When a scikit-learn release moves one of these names, this is the file to change. The hooks of
-``BaseSearchCV`` that the searchers override are listed in ``_base.py``.
+If a scikit-learn release moves one of these names, change this file. The hooks of ``BaseSearchCV``
+that the searchers override are listed in ``_base.py``.
 
-Tasks of scikit-learn's callback protocol (>= 1.9). Callbacks are shown public data only.
+Also tasks of scikit-learn's callback protocol (>= 1.9). Callbacks get public data only.
 """
 
 import re
@@ -50,18 +50,18 @@ __all__ = [
 
 
 def take_rows(rows, positions):
-    """Return the rows of a container at some positions, as a container of its kind."""
-    # Losses of single records take rows of arrays thousands of times: without an inspection.
+    """Return the rows of a container at some positions, as a container of the same kind."""
+    # Fast path for losses of single records, which take rows of arrays thousands of times.
     if type(rows) is type(positions) is np.ndarray:
         return rows[positions]
     return _safe_indexing(rows, positions)
 
 
 def results_table(make, *lists):
-    """Return the columns that scikit-learn makes of results, with zeros where it sets nothing.
+    """Return scikit-learn's table of results, with zeros for masked values.
 
-    What a mask hides in the column of a parameter is memory that has held other arrays, such as
-    losses of protected records, and pickles show it.
+    Masked values of a column are uninitialised memory, which may have held losses of protected
+    records, and would be pickled.
     """
     table = make(*lists)
     for column in table.values():
@@ -71,20 +71,20 @@ def results_table(make, *lists):
 
 
 def puts_out_frames(step):
-    """Whether a transformer answers with frames (``set_output``, or scikit-learn's setting)."""
+    """Whether a transformer returns frames (``set_output``, or scikit-learn's configuration)."""
     own = getattr(step, "_sklearn_output_config", {}).get("transform")
-    how = get_config()["transform_output"] if own is None else own
-    return how != "default" and hasattr(step, "transform") and hasattr(step, "set_output")
+    container = get_config()["transform_output"] if own is None else own
+    return container != "default" and hasattr(step, "transform") and hasattr(step, "set_output")
 
 
 def with_params(estimator, params):
     """Return a clone with the parameters of a candidate."""
-    # Their values are cloned as well: candidates may name one estimator, which each would change.
+    # Values are cloned, too: candidates may share an estimator, which each would change.
     return clone(estimator).set_params(**clone(params, safe=False))
 
 
 def final_step(estimator):
-    """Return the model at the end of a pipeline, or of pipelines in one another."""
+    """Return the model at the end of a pipeline, or of nested pipelines."""
     while isinstance(estimator, Pipeline) and estimator.steps:
         estimator = estimator.steps[-1][1]
     return estimator
@@ -96,12 +96,12 @@ def all_fits_failed(error):
 
 
 def has_callbacks(parts):
-    """Whether callbacks of scikit-learn's protocol (>= 1.9) are set on one of some objects."""
+    """Whether callbacks of scikit-learn's protocol (>= 1.9) are set on any of some objects."""
     return any(getattr(part, "_skl_callbacks", None) for part in parts)
 
 
 def without_callbacks(estimator):
-    """An estimator whose callbacks of that protocol, and those of its parts, are taken away."""
+    """Remove the callbacks of that protocol from an estimator and its parts; return it."""
     for part in parts_inside(estimator):
         if getattr(part, "_skl_callbacks", None) and not isinstance(part, type):
             part.__dict__.pop("_skl_callbacks", None)
@@ -110,11 +110,10 @@ def without_callbacks(estimator):
 
 @contextmanager
 def readable_errors():
-    """Errors of parameters list texts in order, and name classes as they are imported."""
+    """Make parameter errors list options in order, and name classes by their public modules."""
     try:
         yield
     except InvalidParameterError as error:
-        # Users import from public modules, and sets of texts have no order of their own.
         text = re.sub(r"'(skdpbo\.\w+)[.\w]*\._\w+\.(\w+)'", r"'\1.\2'", str(error))
         text = re.sub(
             r"(?<=among \{).*?(?=\})", lambda texts: ", ".join(sorted(texts[0].split(", "))), text
@@ -124,7 +123,7 @@ def readable_errors():
 
 @contextmanager
 def task(parent, estimator, **description):
-    """Open a task under `parent`; yield the keyword that hands it on, {} without the protocol."""
+    """Open a task under `parent`; yield its keyword argument, {} without the protocol."""
     if not parent:
         yield {}
         return

@@ -1,4 +1,4 @@
-"""Guarantee of a pipeline: that of its private steps together, if no other step learns."""
+"""Guarantee of a pipeline: the composition of its private steps, if no other step learns."""
 
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
@@ -24,8 +24,8 @@ from skdpbo.model_selection.private_training._statements import stated_guarantee
 from skdpbo.privacy import compose
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
 
-# Steps that may hand on Python objects; others put out numbers.
-_HAND_ON = FrozenEstimator, FunctionTransformer, SimpleImputer
+# Steps that may pass on Python objects; the output of others is numeric.
+_PASS_ON = FrozenEstimator, FunctionTransformer, SimpleImputer
 
 
 def pipeline_guarantee(estimator, n_samples=None):
@@ -35,21 +35,20 @@ def pipeline_guarantee(estimator, n_samples=None):
     ----------
     estimator : estimator
         Fitted or not: a private estimator, or a `Pipeline`, `ColumnTransformer`, `FeatureUnion` or
-        `TransformedTargetRegressor` of private steps, and of steps whose ``fit`` reads nothing but
-        the shape of the rows. Nothing else is looked into, sub-classes of these neither.
+        `TransformedTargetRegressor` (no subclasses) of private steps, and of steps whose ``fit``
+        reads nothing but the shape of the rows.
     n_samples : int, default=None
         Number of training records, for steps whose guarantee depends on it.
 
     Returns
     -------
     PrivacyGuarantee
-        Of all private steps together, each run on the same records; for groups of records where the
-        steps were fitted with groups. Void, with the step's name, if another step learns from the
-        records: its fitted attributes show them, and the steps after it get rows that were computed
-        from other records. Conditional, with the step's name, where a step is not verified to
-        transform each row from that row alone: a function of one's own, or a frame (``set_output``)
-        of what a step hands on, as "passthrough" does. No row is seen here, and pandas types
-        columns of Python objects by all of them.
+        Composition of all private steps on the same records; for groups of records if the steps
+        were fitted with groups. Void, with the step's name, if another step learns from the
+        records: its fitted attributes reveal them, and later steps get rows that depend on several
+        records. Conditional, with the step's name, if a step is not verified to transform each row
+        from that row alone: a user's function, or a frame (``set_output``) of Python objects, the
+        types of whose columns depend on all rows.
 
     Raises
     ------
@@ -81,11 +80,11 @@ def pipeline_guarantee(estimator, n_samples=None):
             "fit several times, such as MultiOutputRegressor, skdpbo.privacy.compose adds up."
         )
     composed = compose(*_stated(private, n_samples))
-    # What a private model does inside, its own statement covers; none reads what it predicts.
+    # Private models are not inspected: their statements cover them, and no step uses predictions.
     seen = {id(step) for step in private if not hasattr(step, "transform")}
     if names := [name for name, _ in unverified_parts(estimator, seen=seen)] + framed:
         composed = composed.assuming(row_wise_assumption(names), status="conditional")
-    # Outside of a search nothing silences a warning of targets whose sum overflows.
+    # Outside of a search, warnings such as those of overflowing targets are shown.
     if not reasons and (names := [*summed, *risky_steps(estimator)]):
         composed = composed.assuming(finite_assumption(names))
     for reason in reversed(reasons):
@@ -94,21 +93,22 @@ def pipeline_guarantee(estimator, n_samples=None):
 
 
 def _stated(private, n_samples):
-    """Return the statements of all steps, for groups where they were fitted with groups."""
+    """Return the guarantees of all steps, for groups if they were fitted with groups."""
     known = [getattr(getattr(step, "privacy_", None), "neighbours", None) for step in private]
     grouped = [neighbours in GROUP_RELATIONS.values() for neighbours in known]
     stated = [stated_guarantee(step, n_samples) for step in private]
     for k, step in enumerate(private):
-        # What reads no value is the same for groups; others do not protect them, and do not mix.
+        # A step that reads no value has the same guarantee for groups. Others without groups do
+        # not protect them, and `compose` refuses the mixture.
         if grouped[k] or (any(grouped) and stated[k].epsilon == 0):
             stated[k] = stated_guarantee(step, n_samples, groups=True)
     return stated
 
 
 def _collect(estimator, prefix, private, reasons, framed, summed):
-    """Append private steps, reasons that exact ones give, frames of what is kept, summed targets.
+    """Collect private steps, reasons of a void guarantee, steps with frames, and summed targets.
 
-    scikit-learn sums the targets of a `TransformedTargetRegressor`, to see whether all are finite.
+    scikit-learn checks the targets of a `TransformedTargetRegressor` for finiteness by their sum.
     """
     if is_nothing(estimator):
         return
@@ -129,7 +129,7 @@ def _collect(estimator, prefix, private, reasons, framed, summed):
         reasons.append(str(error))
         return
     words = [child for _, child in steps or () if isinstance(child, str)]
-    if (type(estimator) in _HAND_ON or "passthrough" in words) and any(framed_steps(estimator)):
+    if (type(estimator) in _PASS_ON or "passthrough" in words) and any(framed_steps(estimator)):
         framed.append(f"{FRAMES} {name}")
     if steps is None:
         if not (hasattr(estimator, "transform") and is_shape_only(estimator)):

@@ -7,7 +7,7 @@ from skdpbo.privacy._guarantee import TINY_DELTA
 # Safe for colour-blind readers (Okabe and Ito). In every plot public values are blue and values
 # released from protected records are orange.
 PUBLIC, PRIVATE = "#0072B2", "#D55E00"
-TITLE_WIDTH = 48  # characters of a line that fit over axes of the usual size
+TITLE_WIDTH = 48  # characters in a line of a title over axes of the default size
 
 
 def axes_for(ax, name):
@@ -24,7 +24,7 @@ def axes_for(ax, name):
     ImportError
         When matplotlib is not installed.
     """
-    try:  # no dependency of the package
+    try:  # an optional dependency
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(f"{name} draws with matplotlib: pip install matplotlib.") from error
@@ -34,12 +34,12 @@ def axes_for(ax, name):
 
 
 def plain(text):
-    """Return a label of the user's in which matplotlib reads no formula, and finds no error."""
+    """Return a user's label, escaped so that matplotlib does not parse it as a formula."""
     return str(text).replace("$", r"\$")
 
 
 def promise(guarantee):
-    """Return a short form of the guarantee for a title.
+    """Return a short text of the guarantee for a title.
 
     Parameters
     ----------

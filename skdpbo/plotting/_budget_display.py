@@ -9,7 +9,7 @@ from skdpbo.plotting._axes import PRIVATE, PUBLIC, TITLE_WIDTH, axes_for, plain
 from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
-_MOST_LABELS = 24  # charges whose labels fit beside each other
+_MOST_LABELS = 24  # largest number of labels on the axis
 _LABEL_WIDTH = 32  # characters of a line
 
 
@@ -78,8 +78,8 @@ class BudgetDisplay:
         entries = ledger.entries
         guarantees = [entry.guarantee for entry in entries]
         delta = float(ledger.delta)
-        # A void guarantee counts the epsilon that it claims, as in the ledger. Composed anew for
-        # each step: together they cost less than their sum.
+        # A void guarantee counts with its stated epsilon, as in the ledger. All charges so far are
+        # composed, which costs less than their sum.
         counts = range(1, len(guarantees) + 1)
         spent = [composed_epsilon(in_one_relation(guarantees[:k]), delta) for k in counts]
         display = cls(

@@ -92,7 +92,7 @@ class GPPosteriorDisplay:
         check_is_fitted(estimator)
         values = np.asarray(X, dtype=float)
         order = np.argsort(values[:, feature], kind="stable")
-        with warnings.catch_warnings():  # an array has no names, and means the same
+        with warnings.catch_warnings():  # an array of the same columns, without names
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             mean, std = estimator.predict(X, return_std=True)
         if np.ndim(mean) != 1:
@@ -140,11 +140,11 @@ class GPPosteriorDisplay:
         )
         (self.line_,) = self.ax_.plot(self.x, self.mean, color=PRIVATE, label="posterior mean")
         if self.inducing_points is not None:
-            # Where they lie along this axis; a grid in several columns has many on one place.
-            inside = np.unique(np.asarray(self.inducing_points, dtype=float))
+            # Distinct positions: in a grid of several columns many points share one.
+            positions = np.unique(np.asarray(self.inducing_points, dtype=float))
             self.ax_.plot(
-                inside,
-                np.zeros(len(inside)),
+                positions,
+                np.zeros(len(positions)),
                 "|",
                 color=PUBLIC,
                 markersize=10,

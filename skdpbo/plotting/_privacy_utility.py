@@ -15,15 +15,15 @@ from skdpbo.privacy._checks import check_count
 class PrivacyUtilityDisplay:
     """Curves of utility against epsilon, with error bars.
 
-    The runs behind the curve spend privacy like any others. `from_public_rows` answers beforehand,
-    from public rows alone, with which epsilon a search needs how many protected rows.
+    The runs behind the curve spend budget like any others. `from_public_rows` estimates the curve
+    of a search for several numbers of protected rows beforehand, from public rows alone.
 
     Parameters
     ----------
     epsilon : array-like of shape (n_epsilons,)
         Positive.
     utility : dict of str -> array-like of shape (n_epsilons,) or (n_epsilons, n_runs)
-        One curve a name. Several runs are shown by their mean, with bars of two standard errors.
+        One curve for each name. For several runs, the mean with bars of two standard errors.
     reference : dict of str -> float, default=None
         Horizontal lines, such as the score without privacy.
     utility_name : str, default="score"
@@ -68,11 +68,11 @@ class PrivacyUtilityDisplay:
         n_draws=100,
         ax=None,
     ):
-        """Draw the epsilon that a search needs for numbers of protected rows, from public rows.
+        """Draw the expected score of a search for numbers of protected rows, from public rows.
 
-        Protected rows are drawn from the public ones, each with its loss by models that were
-        trained without it; the probability of each choice is exact. Nothing protected is read.
-        Where the protected rows come from another population, so may the figures.
+        Protected rows are drawn from the public ones, each with its loss under models trained
+        without it; the probability of each choice is exact. No protected value is read. The result
+        does not apply if the protected rows come from another population.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class PrivacyUtilityDisplay:
             else:
                 curves[name] = runs.mean(axis=1), 2 * sem(runs, axis=1)
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
-        order = np.argsort(epsilon)  # a line joins neighbours
+        order = np.argsort(epsilon)  # lines connect successive points
         colours = [PRIVATE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
         self.curves_ = {
             name: self.ax_.errorbar(

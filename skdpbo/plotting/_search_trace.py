@@ -13,8 +13,8 @@ from skdpbo.privacy import PrivacyGuarantee
 class SearchTraceDisplay:
     """Scores of the candidates in the order of evaluation.
 
-    One colour shows scores from public rows, which spend no budget, the other values released from
-    protected records. Exact scores on protected records are not kept and cannot be drawn.
+    Scores from public rows, which spend no budget, have one colour, values released from protected
+    records the other. Exact scores on protected records are not stored and cannot be drawn.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class SearchTraceDisplay:
         """
         check_is_fitted(estimator, "cv_results_")
         results = estimator.cv_results_
-        # Protected records score by the metric that decides; of others there are public scores.
+        # Only the deciding metric is scored on protected records.
         decides = estimator.refit if isinstance(estimator.refit, str) else "score"
         metric = label = decides if metric is None else metric
         if metric == "score":
@@ -138,17 +138,16 @@ class SearchTraceDisplay:
             scores = np.asarray(self.public_scores, dtype=float)
             if self.public_spread is not None:
                 low, high = scores - self.public_spread, scores + self.public_spread
-                how = {"color": PUBLIC, "alpha": 0.15, "linewidth": 0}
-                self.public_.append(self.ax_.fill_between(order, low, high, **how))
-            how = {"color": PUBLIC, "markersize": 4, "label": "public rows, cross-validated"}
-            self.public_ += self.ax_.plot(order, scores, "o-", **how)
+                options = {"color": PUBLIC, "alpha": 0.15, "linewidth": 0}
+                self.public_.append(self.ax_.fill_between(order, low, high, **options))
+            options = {"color": PUBLIC, "markersize": 4, "label": "public rows, cross-validated"}
+            self.public_ += self.ax_.plot(order, scores, "o-", **options)
         self._plot_released()
         self.ax_.set(
             xlabel="candidate, in the order tried",
             ylabel=self.score_name,
             title=promise(self.guarantee),
         )
-        # Candidates are counted: there is none at 1.5.
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
         self.ax_.legend()
         return self

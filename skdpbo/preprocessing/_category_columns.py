@@ -1,4 +1,4 @@
-"""Values of categorical columns: keys that are equal exactly where categories are."""
+"""Categorical columns: keys of values, which are equal if and only if the categories are."""
 
 import math
 from collections import Counter
@@ -10,8 +10,8 @@ from skdpbo._attempt import attempt
 from skdpbo._schema import is_dask
 
 _MISSING = ("missing", None)
-# Of these exact types equal values have equal keys, and comparing them runs no code of the user's.
-# By identity: the class of a class may compare and hash as it likes.
+# For these exact types equal values have equal keys, and comparisons run no user code. By id, since
+# a metaclass may define ``==`` and ``hash``.
 _PLAIN = frozenset(map(id, (str, bool, int, float, type(None))))
 
 
@@ -23,14 +23,14 @@ def columns_of(X, estimator):
         return [_cells(X.iloc[:, j]) for j in range(_checked_shape(X.shape, estimator)[1])]
     if not (hasattr(X, "dtype") or is_dask(X)):
         table, _ = attempt(np.asarray, X, dtype=object)
-        if table is None:  # numpy looks into the cells, and raises what it meets there
+        if table is None:  # numpy inspects cells, which may raise
             table, _ = attempt(
                 lambda: np.stack([np.fromiter(row, dtype=object, count=len(row)) for row in X])
             )
         if table is None:
             raise ValueError("X must be a rectangular array.")
         X = table
-    elif not is_dask(X):  # which would be computed
+    elif not is_dask(X):  # whose columns are computed one by one
         X = np.asarray(X)
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must be real or strings.")
@@ -38,10 +38,13 @@ def columns_of(X, estimator):
 
 
 def _cells(column):
-    """Protected: return a vector of a declared type; pandas gives numpy one by missing values."""
+    """Protected: return a vector whose type depends on the declared type of a column alone.
+
+    By default pandas chooses the type of a nullable column by whether values are missing.
+    """
     if isinstance(column.dtype, np.dtype):
         return column.to_numpy()
-    return column.to_numpy(dtype=object, na_value=None)  # NA is missing, too
+    return column.to_numpy(dtype=object, na_value=None)
 
 
 def _checked_shape(shape, estimator):
@@ -59,22 +62,22 @@ def _checked_shape(shape, estimator):
 
 
 def category_key(value):
-    """Protected: return a pair that stands for a value, None for one of no known type.
+    """Protected: return the key of a value, a pair; None for a value of another type.
 
-    Equal keys print alike, so that the records of a category cannot choose its name: numbers
+    Equal keys print alike, so that a category's name does not depend on its records: numbers
     become floats, and None and NaN are one category.
     """
     kind = type(value)  # the attribute __class__ of a proxy may raise
-    # As Python's own types, so that equal values of an array and of a list have equal keys.
+    # As Python's types, so that equal values of an array and of a list have equal keys.
     if issubclass(kind, np.generic):
-        value = np.generic.item(value)  # not that of a sub-class, which may do anything
+        value = np.generic.item(value)  # a sub-class may override it
         value = float(value) if type(value) is np.longdouble else value  # has no Python type
         kind = type(value)
     if kind is str:
         return ("str", value)
     if value is None:
         return _MISSING
-    # Exact types: a sub-class could print its record, or compare as it likes, its class as well.
+    # Exact types: a sub-class may define how it prints and compares.
     if not (kind is bool or kind is int or kind is float):
         return None
     try:
@@ -98,15 +101,15 @@ def category_counts(column):
         return Counter(dict(zip(keys, sizes.tolist(), strict=True)))
     plain, others = _by_type(column.tolist())
     counts = Counter(map(category_key, others))
-    for value, size in Counter(plain).items():  # a key for each distinct one
+    for value, size in Counter(plain).items():
         counts[category_key(value)] += size
-    counts.pop(None, None)  # of no known type: such a value could not be named
+    counts.pop(None, None)  # values of other types have no name to be released
     return counts
 
 
 def _by_type(cells):
     """Protected: return the cells of plain types, and the others."""
-    if _PLAIN.issuperset(map(id, map(type, cells))):  # mostly
+    if _PLAIN.issuperset(map(id, map(type, cells))):  # the common case
         return cells, []
     plain = [cell for cell in cells if id(type(cell)) in _PLAIN]
     return plain, [cell for cell in cells if id(type(cell)) not in _PLAIN]
@@ -122,7 +125,7 @@ def key_positions(column, keys):
     """Protected: return for each value the position of its key; ``len(keys)`` if not listed."""
     column, none = np.asarray(column), len(keys)
     table = {key: k for k, key in enumerate(keys)}
-    if column.dtype.kind in "biuf":  # each distinct number is read once
+    if column.dtype.kind in "biuf":
         values, inverse = np.unique(_as_floats(column), return_inverse=True)
         found = [table.get(_number_key(value), none) for value in values.tolist()]
         return np.array(found, dtype=np.intp)[inverse]
@@ -141,7 +144,7 @@ def key_positions(column, keys):
 def representatives(column, codes):
     """Protected: return for each group one of its rows that holds its most frequent category.
 
-    A function of the group's own values: among equally frequent ones the last in order is taken.
+    A function of the group's own values; ties are broken by the text of the key.
 
     Parameters
     ----------
@@ -155,9 +158,9 @@ def representatives(column, codes):
     """
     tallies = [{} for _ in range(int(codes.max()) + 1)]
     for row, (code, value) in enumerate(zip(codes.tolist(), column.tolist(), strict=True)):
-        key = category_key(value) or ()  # (): of no known type, counted nowhere
+        key = category_key(value) or ()  # (): a value of another type, taken only if alone
         count, first = tallies[code].get(key, (0, row))
         tallies[code][key] = count + 1, first
-    # By text last: the order of the group's rows decides nothing.
+    # Ties by text, so that the order of the group's rows does not matter.
     best = [max(tally, key=lambda k: (k != (), tally[k][0], str(k))) for tally in tallies]
     return np.array([tally[key][1] for tally, key in zip(tallies, best, strict=True)])

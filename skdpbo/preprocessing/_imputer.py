@@ -1,7 +1,4 @@
-"""Missing values replaced by private means or medians.
-
-Medians come from noisy counts in halves, quarters, ... of a public interval.
-"""
+"""Missing values replaced by private means, or by medians of dyadic histograms."""
 
 import math
 
@@ -10,24 +7,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpbo._column_moments import release_counts
 from skdpbo._column_ranges import counts_sensitivity
-from skdpbo._record_groups import shared_counts
+from skdpbo._record_groups import count_by_groups
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.mechanisms import ClippedMean
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy._checks import check_choice
 
-_FEWEST = 4.0  # present values, in standard deviations of their noisy number
-LEVELS = 10  # 1024 bins
+_FEWEST = 4.0  # least number of present values, in standard deviations of its noise
+LEVELS = 10  # of the dyadic histogram: 1024 bins in the finest
 
 
 class DPSimpleImputer(PrivateTransformer):
     r"""Missing values replaced by the private mean or median of their column.
 
-    Private: every training record, for data sets that differ in one record, also which of its
-    values are missing. Released, all columns in one Gaussian release: for the mean, sums of the
+    Private: every training record, including which of its values are missing, for data sets that
+    differ in one record. Released, all columns in one Gaussian release: for the mean, sums of the
     values and numbers of missing ones, a vector of norm at most :math:`\sqrt d` for each record;
-    for the median, counts in halves, quarters, ... of the bounds, of which a record moves
-    :math:`2 d` a level by 1.
+    for the median, counts in halves, quarters, ... of the bounds; replacing a record changes
+    :math:`2 d` counts of each level by 1.
 
     Parameters
     ----------
@@ -39,13 +36,13 @@ class DPSimpleImputer(PrivateTransformer):
         Public box, in the units of X; numbers, or vectors with one value for each feature. Values
         outside are clipped in `fit`. None: (-3, 3), with a `DefaultBoundsWarning`.
     strategy : {"mean", "median"}, default="mean"
-        The median is found to one 1024th of the bounds, and takes more records: where n_records *
+        The median is found to one 1024th of the bounds, and needs more records: where n_records *
         epsilon / sqrt(n_features) is below about 150 it is mostly noise, and the mean two to four
         times as exact. A constant needs no private estimator:
         ``SimpleImputer(strategy="constant", keep_empty_features=True)`` reads nothing.
     add_indicator : bool, default=False
-        Whether `transform` appends one column for each feature, 1 where its value was missing; for
-        all features, as those that have missing values are protected.
+        Whether `transform` appends one column for each feature, 1 where its value was missing. For
+        all features, since which of them have missing values is protected.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -55,7 +52,8 @@ class DPSimpleImputer(PrivateTransformer):
     privacy_ : PrivacyGuarantee
         Guarantee of the fit. Public.
     statistics_ : ndarray of shape (n_features,)
-        Released, within the bounds; their middle where no value stands out of the noise.
+        Released, within the bounds; their middle if too few values are present to stand out of the
+        noise.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -151,20 +149,19 @@ class DPSimpleImputer(PrivateTransformer):
 
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds, keep_zero=False)
-        # Which values are missing is protected; only infinite ones are refused.
-        rows.check_finite(missing=True)
+        rows.check_finite(missing=True)  # refuses infinite values alone
         released = _means if self.strategy == "mean" else _medians
         low, high = bounds
-        # Rounding of centre + half_width * u may leave the box by an ulp.
+        # Clipped, as rounding may leave the box by an ulp.
         self.statistics_ = np.clip(
             rows.centre + rows.half_width * released(rows, mu, source), low, high
         )
 
 
 def value_or_missing(rows):
-    """Protected: yield (u, m), u the values with 0 for missing ones, m = 1 for these.
+    """Protected: yield (u, m), u the values, 0 if missing, and m = 1 if missing, else 0.
 
-    In each column u^2 + m^2 <= 1, so a record has norm at most sqrt(d).
+    In each column u^2 + m^2 <= 1, so the norm of a record is at most sqrt(d).
     """
     for _, block in rows:
         missing = np.isnan(block)
@@ -174,13 +171,13 @@ def value_or_missing(rows):
 def _means(rows, mu, source):
     """Release the means of the present values of the box."""
     n, d = rows.shape
-    # Rounded up: the norm of a record must not exceed it by an ulp.
+    # Rounded up, as the norm of a record must not exceed it.
     averaging = ClippedMean(clip=math.nextafter(math.sqrt(d), math.inf), n_records=n, mu=mu)
     total = averaging.exact_total(value_or_missing(rows), rows.sizes)[0]
-    # Missing values are counted: u^2 + 1 of a present one would be up to 2, not 1.
+    # Missing values are counted, as for present ones u^2 + 1 would be up to 2, not 1.
     sums, missing = np.split(averaging.noisy_mean(total, source), 2)
     present = 1 - missing
-    # A ratio of noise by noise would be anything: released counts decide.
+    # Otherwise the ratio of sums and counts is mostly noise.
     found = present > _FEWEST * averaging.sigma
     return np.where(found, np.clip(sums / np.where(found, present, 1.0), -1, 1), 0.0)
 
@@ -188,10 +185,10 @@ def _means(rows, mu, source):
 def _medians(rows, mu, source):
     """Release the medians of the present values of the box."""
     n_features = rows.shape[1]
-    # Not one fine histogram: cumulated, 1024 counts have up to 32 times the noise of one.
+    # Dyadic, as cumulated counts of one fine histogram have up to 32 times the noise of a count.
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
-    sensitivity, n_draws = counts_sensitivity(LEVELS * n_features), n_features * 2 ** (LEVELS + 1)
-    noisy, sigma = release_counts(counts, mu, sensitivity, source, rows.sizes, n_draws=n_draws)
+    sensitivity = counts_sensitivity(LEVELS * n_features)
+    noisy, sigma = release_counts(counts, mu, sensitivity, source, rows.sizes)
     fewest = _FEWEST * math.sqrt(2.0) * sigma  # the noise of a sum of two counts
     return np.array([quantile_of_counts(row, 0.5, fewest) for row in noisy])
 
@@ -199,7 +196,7 @@ def _medians(rows, mu, source):
 def dyadic_counts(blocks, n_features, sizes=None):
     """Protected: count the values of each column in 2, 4, ..., 2^LEVELS parts of [-1, 1].
 
-    A record is counted once a level, or nowhere where its value is missing.
+    A record is counted once per level, and not at all if its value is missing.
 
     Parameters
     ----------
@@ -207,7 +204,7 @@ def dyadic_counts(blocks, n_features, sizes=None):
         In [-1, 1] or NaN. Protected.
     n_features : int
     sizes : ndarray or None
-        Number of records in the group of each row: the parts of one record are then counted.
+        Number of records in the group of each row, by which its count is divided.
 
     Returns
     -------
@@ -223,8 +220,8 @@ def dyadic_counts(blocks, n_features, sizes=None):
         bins = np.where(missing, n_bins, np.floor((block + 1) * (n_bins / 2)))
         bins = np.where(missing, bins, np.clip(bins, 0, n_bins - 1)).astype(np.int64)
         for column in range(n_features):
-            counts[column] += shared_counts(bins[:, column], n_bins + 1, sizes, part)
-    finest = counts[:, :-1]  # how many are missing would be a release of its own
+            counts[column] += count_by_groups(bins[:, column], n_bins + 1, sizes, part)
+    finest = counts[:, :-1]  # the number of missing values is not released
     parts = [finest.reshape(n_features, 2**k, -1).sum(axis=2) for k in range(1, LEVELS + 1)]
     return np.hstack(parts)
 
@@ -239,7 +236,7 @@ def quantile_of_counts(noisy, quantile, fewest):
     quantile : float
         In (0, 1).
     fewest : float
-        With no more noisy records than this the middle of the interval is returned.
+        If the noisy number of records is at most this, the middle of the interval is returned.
     """
     if noisy[0] + noisy[1] <= fewest:
         return 0.0
@@ -249,7 +246,7 @@ def quantile_of_counts(noisy, quantile, fewest):
         rank = share * (left + right)
         goes_right = bool(rank > left)
         size, rank = (right, rank - left) if goes_right else (left, rank)
-        # Noise may leave a part of no records on the way: its middle, then.
+        # Noise may leave no records in a part: its middle is taken then.
         share = min(rank / size, 1.0) if size > 0 else 0.5
         part, offset = 2 * part + goes_right, offset + 2**level
     return (part + share) * 2.0 ** (1 - LEVELS) - 1

@@ -11,11 +11,11 @@ from skdpbo.privacy import mu_from_epsilon
 class DPMinMaxScaler(PrivateScaler):
     """Columns scaled to [0, 1] by a range that is public, or found privately.
 
-    Private: every training record, for data sets that differ in one record. Released, where no
-    bounds are given: for each column a histogram over signed powers of two, and of columns far from
-    zero, such as years, two more over parts of what the one before shows. The range leaves out a
-    few extreme values and is about twice as wide as the others; of few records it is between powers
-    of two. With `X_bounds` no value is read and no budget is spent.
+    Private: every training record, for data sets that differ in one record. Released, if no bounds
+    are given: for each column a histogram over signed powers of two, and for columns far from zero,
+    such as years, two more over parts of the previous range. The range leaves out a few extreme
+    values and is about twice as wide as the others; with few records its ends are powers of two.
+    With `X_bounds` no value is read and no budget is spent.
 
     Parameters
     ----------
@@ -51,13 +51,14 @@ class DPMinMaxScaler(PrivateScaler):
 
     Notes
     -----
-    A column in which the bins that stand out hold less than half of the values gets the range (-3,
-    3), with a `DefaultBoundsWarning`; where so few rows can show no range, before the charge.
+    A column in which the bins that stand out of the noise hold less than half of the values gets
+    the range (-3, 3), with a `DefaultBoundsWarning`; if there are too few rows to find any range,
+    the warning comes before the charge.
 
-    A missing value (NaN) is counted nowhere and stays one: a `DPSimpleImputer` with ``X_bounds=(0,
-    1)`` after the scaler fills it, so that neither needs bounds in the units of X. An infinite one
-    is an error after the charge: the budget is spent, and the error reveals that some record has
-    one.
+    Missing values (NaN) are not counted and stay missing: a `DPSimpleImputer` with
+    ``X_bounds=(0, 1)`` after the scaler fills them, so that neither needs bounds in the units of X.
+    An infinite value is an error after the charge: the budget is spent, and the error reveals that
+    some record has one.
 
     References
     ----------
@@ -104,8 +105,7 @@ class DPMinMaxScaler(PrivateScaler):
             bounds, _ = released_ranges(table, mu, source, missing=True)
         self.data_min_, self.data_max_ = bounds
         self.data_range_ = self.data_max_ - self.data_min_
-        # Never by 0: `check_bounds` asks for a width, and released ranges have one.
-        self.scale_ = 1 / self.data_range_
+        self.scale_ = 1 / self.data_range_  # given and released ranges have a positive width
 
     def _may_show_ranges(self, n_rows):
         mu = mu_from_epsilon(self.epsilon, self.delta)
@@ -113,9 +113,9 @@ class DPMinMaxScaler(PrivateScaler):
 
     def _close(self, n_records, guarantee, *args):
         super()._close(n_records, guarantee, *args)
-        # No released range has these ends.
+        # Ranges that were not found; no released one has the default ends.
         unseen = (self.data_min_ == DEFAULT_BOUNDS[0]) & (self.data_max_ == DEFAULT_BOUNDS[1])
-        # Of too few records the warning came before the charge; groups are counted after it.
+        # With too few records the warning came before the charge, except for groups.
         unwarned = "group" in guarantee.neighbours or self._may_show_ranges(n_records)
         if self.X_bounds is None and unseen.any() and unwarned:
             warn_of_no_range(self, ["X_bounds"])

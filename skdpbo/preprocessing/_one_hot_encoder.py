@@ -30,11 +30,11 @@ from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy import mu_from_epsilon
 from skdpbo.privacy._rounding import one_plus_exp
 
-# Of delta, for names that a single record would reveal. So small that it stays small where many
-# fits compose, at a threshold that is a third higher.
+# Share of delta for the release of a category of a single record. It stays small when many fits
+# compose, at the price of a threshold that is a third higher.
 _SHARE_OF_NAMES = 1e-6
-_CELLS = 2**18  # of indicators that are dense at a time
-_MOST_EPSILON = 600.0  # that is spent: floats end soon below the distance that it admits
+_CELLS = 2**18  # dense indicators per block
+_MOST_EPSILON = 600.0  # spent; the statistical distance for more would underflow
 _LEAST_DISTANCE = 1e-300
 _OTHERS = "infrequent_sklearn"  # scikit-learn's word
 
@@ -52,10 +52,10 @@ def category_threshold(sigma, n_features, failure):
 class DPOneHotEncoder(PrivateTransformer):
     r"""Indicators of the categories of each column; rare ones share an indicator.
 
-    Private: every training record, for data sets that differ in one record, also which categories
-    occur. Released: the names of the categories whose number of records, with Gaussian noise, is
-    above a threshold. A record moves two counts of each of d columns, and a category of a single
-    record passes the threshold with a probability that `delta` contains.
+    Private: every training record, including which categories occur, for data sets that differ in
+    one record. Released: the names of the categories whose number of records, with Gaussian noise,
+    reaches a threshold. Replacing a record changes two counts of each of d columns; the probability
+    that a category of a single record reaches the threshold is part of `delta`.
 
     Parameters
     ----------
@@ -155,16 +155,16 @@ class DPOneHotEncoder(PrivateTransformer):
             Float64; a one in each column's indicators.
         """
         check_is_fitted(self)
-        # In a pipeline, what a cell says would tell of its record.
+        # In isolation: in a pipeline, output of a cell's code could reveal its record.
         columns = read(columns_of, lazy(X), self)
         check_columns(self, X, columns, reset=False)
-        sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
+        sizes = [len(keys) + 1 for keys in self._keys]  # with one for all other values
         starts = np.cumsum([0, *sizes[:-1]])
         positions = np.transpose(
             [key_positions(column, keys) for column, keys in zip(columns, self._keys, strict=True)]
         )
         n, d = positions.shape
-        # One entry for each column of X, in order: nothing is sorted.
+        # CSR directly, since each row has one entry per column of X, in order.
         indicators = csr_matrix(
             (np.ones(n * d), (positions + starts).ravel(), np.arange(0, n * d + 1, d)),
             shape=(n, sum(sizes)),
@@ -234,15 +234,15 @@ class DPOneHotEncoder(PrivateTransformer):
         Returns
         -------
         guarantee : PrivacyGuarantee
-            Of one fit: the names it publishes. Its statistical distance is the probability that a
-            single record's category is among them.
+            Guarantee of the names that one fit publishes. Its statistical distance is a bound on
+            the probability that the category of a single record is among them.
         """
         stated = super().privacy_guarantee(n_samples, groups=groups)
         if self.releases_nothing:
             return stated
         epsilon = min(stated.epsilon, _MOST_EPSILON)
         mu = mu_from_epsilon(epsilon, self.delta * (1 - _SHARE_OF_NAMES))
-        # A name that one record reveals: an event of this probability under one data set alone.
+        # Probability of the event, under one data set alone, that a single record's name is shown.
         distance = self.delta * _SHARE_OF_NAMES / one_plus_exp(epsilon) * (1 - 1e-9)
         if distance < _LEAST_DISTANCE:
             raise ValueError("delta is too small beside epsilon: no category could be released.")
@@ -254,7 +254,7 @@ class DPOneHotEncoder(PrivateTransformer):
         refuse_types(X, "X", texts=True)
         if not self.releases_nothing:
             return
-        # Categories that no value of a column can be, by its declared type.
+        # Refuse categories that contradict the declared type of their column.
         types = declared_types(X) if hasattr(X, "columns") else cycle(declared_types(X))
         for j, (dtype, given) in enumerate(zip(types, self.categories, strict=False)):
             kind = kind_of_type(dtype)
@@ -292,7 +292,7 @@ class DPOneHotEncoder(PrivateTransformer):
         self.categories_ = [
             _as_given(keys, column) for keys, column in zip(self._keys, table, strict=True)
         ]
-        if bounds is not None:  # the missing one as it was given
+        if bounds is not None:  # show a missing category as given: None or NaN
             for found, given in zip(self.categories_, self.categories, strict=True):
                 if found.dtype == np.object_ and any(value is None for value in given):
                     found[0] = None
@@ -305,8 +305,8 @@ class DPOneHotEncoder(PrivateTransformer):
         if empty and not self.releases_nothing:
             warn_caller(
                 f"No category of {', '.join(empty)} is released: none has many more records than "
-                "the noise, and what is left is one constant. A column of many numbers, such as "
-                "amounts, is better scaled, as by DPStandardScaler, or rounded before. Otherwise "
+                "the noise, and only a constant indicator is left. A column of many numbers, such "
+                "as amounts, is better scaled, by DPStandardScaler, or rounded before. Otherwise "
                 "encode more records or fewer columns, take a larger epsilon, or give categories, "
                 "where they are public.",
                 HiddenColumnsWarning,
@@ -320,14 +320,14 @@ class DPOneHotEncoder(PrivateTransformer):
             mu=mu,
             sensitivity=counts_sensitivity(d),
             lattice=1.0,
-            # As many draws as there can be categories: their number is protected.
+            # The largest possible number of categories, as the actual one is protected.
             n_draws=max(1, n * d),
         )
-        # docs/theory/private_classifiers.md, Categories: names of single records stay below it.
+        # docs/theory/private_classifiers.md, Categories.
         threshold = category_threshold(
             counting.sigma, d, self.privacy_guarantee().statistical_distance
         )
-        # Sorted: neither the order of the records nor that of a table of hashes is shown.
+        # Sorted, so that neither the order of records nor that of a hash table is revealed.
         counts = [sorted(category_counts(column).items()) for column in columns]
         sizes = np.array([size for one in counts for _, size in one], dtype=np.int64)
         passed = iter(np.asarray(counting.release(sizes, source)) >= threshold)
@@ -336,14 +336,14 @@ class DPOneHotEncoder(PrivateTransformer):
 
 def _as_given(keys, column):
     """Return the values of keys in the type of a column of numbers, as objects in any other."""
-    # As in frames: whether records hold None or NaN is protected.
+    # NaN for missing values: whether records hold None or NaN is protected.
     values = [np.nan if value is None else value for _, value in keys]
-    # Longer than a double: some bytes of such numbers are those of other arrays before, in pickles.
+    # Not longdouble: its padding bytes may hold earlier data, which a pickle would contain.
     if column.dtype.kind in "biuf":
         array = np.array(values, dtype=np.float64)
         if column.dtype.itemsize > array.itemsize:
             return array
         typed = array.astype(column.dtype)
-        # A number that the type does not have, such as 0.5 of integers, or NaN, is shown as it is.
+        # Numbers that the type cannot hold, such as NaN among integers, are kept as floats.
         return typed if np.array_equal(typed, array) else array
     return np.array(values, dtype=object)

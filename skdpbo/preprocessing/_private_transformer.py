@@ -1,4 +1,4 @@
-"""Base classes of transformers that release something about the columns of protected rows."""
+"""Base classes of transformers fitted to protected rows."""
 
 from functools import partial
 from typing import ClassVar
@@ -13,15 +13,15 @@ from skdpbo._private_estimator import check_columns, read
 from skdpbo._record_groups import n_units
 from skdpbo.privacy._checks import check_flag
 
-_FLOATS = [np.float64, np.float32]  # kept; others become the first
+_FLOATS = [np.float64, np.float32]  # types that are kept; others become float64
 
 
 class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimator):
-    """Base class: checks, the charge and the guarantee.
+    """Base class of private transformers: checks, the charge and the guarantee.
 
     A sub-class has parameters `epsilon`, `delta` and `random_state`, a class attribute
     ``_mechanism``, and a method ``_release(table, bounds, mu, source)``, which sets the fitted
-    attributes, and may return further arguments of `_close`. `bounds` is the answer of
+    attributes, and may return further arguments of `_close`. `bounds` is the result of
     ``_check_public``: by default the box of the parameter `X_bounds`.
     """
 
@@ -54,20 +54,20 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        # Parameters first: their errors must not come after the charge, which `_charged` makes.
-        self._check_settings()
+        self._check_settings()  # before the charge in `_charged`
         guarantee = self._guarantee_of_fit(groups)
-        check = partial(self._check_public, counted=groups is None)  # else protected
+        # With groups the number of rows is protected.
+        check = partial(self._check_public, counted=groups is None)
         table, bounds, source = self._charged(guarantee, check, X, groups=groups)
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
-            shown = self._release(table, bounds, guarantee.mu, source)
-        # Of categories, columns, of which groups have left one row each.
+            further = self._release(table, bounds, guarantee.mu, source)
+        # The encoder's table is a list of columns, with one row per group if there are groups.
         n_records = n_units(table[0] if isinstance(table, list) else table)
-        return self._close(n_records, guarantee, *(shown or ()))
+        return self._close(n_records, guarantee, *(further or ()))
 
-    def _rows(self, X, **how):
-        """Return rows of floats in silence: in a pipeline, a message would show a record."""
-        check = partial(check_array, dtype=_FLOATS, input_name="X", estimator=self, **how)
+    def _rows(self, X, **options):
+        """Return rows of floats, without messages that could quote a record of a pipeline's fit."""
+        check = partial(check_array, dtype=_FLOATS, input_name="X", estimator=self, **options)
         with np.errstate(all="ignore"):
             rows = read(check, lazy(X))
         check_columns(self, X, rows, reset=False)
@@ -80,10 +80,10 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 
 
 class PrivateScaler(PrivateTransformer):
-    """Base class of transformers of columns: less an offset, over a divisor, both of `_shift`."""
+    """Base class of scalers of columns: minus an offset, divided by a scale, from `_shift`."""
 
     def transform(self, X):
-        """Transform rows with the released values; a row depends on itself alone, and stays finite.
+        """Transform rows with the released values; each by itself, and finite rows stay finite.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class PrivateScaler(PrivateTransformer):
         X = self._rows(X, **self._finiteness())
         scaled, largest = np.empty_like(X), np.finfo(X.dtype).max
         with np.errstate(all="ignore"):
-            # One record that overflowed would end the fit of a step after this one.
+            # Clipped: a record that overflows would make a later step of a pipeline fail.
             for change, values, part in ((np.subtract, X, offset), (np.divide, scaled, divisor)):
                 np.clip(change(values, part, out=scaled), -largest, largest, out=scaled)
         return self._within(scaled)
@@ -121,13 +121,13 @@ class PrivateScaler(PrivateTransformer):
         check_is_fitted(self)
         X = check_array(X, dtype=_FLOATS, **self._finiteness())
         offset, divisor = self._shift()
-        # Not in place of a copy: of a frame in which a value is missing it may be read-only.
+        # Into a new array: a copy made of a frame with missing values may be read-only.
         rows = np.multiply(X, divisor, out=np.empty_like(X))
         rows += offset
         return rows
 
     def _within(self, scaled):
-        """Return scaled rows, which may be changed, within the ends that a class has."""
+        """Return scaled rows, clipped in place by classes whose range is bounded."""
         return scaled
 
     def _finiteness(self):

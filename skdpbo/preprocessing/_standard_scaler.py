@@ -6,11 +6,11 @@ from skdpbo._column_moments import hidden_columns, is_box_wide, release_moments
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.preprocessing._private_transformer import PrivateScaler
 
-_QUANTILE = 0.98  # of the row norms: longer rows are shortened
+_QUANTILE = 0.98  # of the row norms, to which longer rows are shortened
 
 
 class DPStandardScaler(PrivateScaler):
-    """Columns less their private means, divided by their private standard deviations.
+    """Columns standardised by private means and standard deviations.
 
     Private: every training record, for data sets that differ in one record. Released: a histogram
     of the norms of the rows, scaled to the box, and the first two moments of all columns in one
@@ -50,9 +50,9 @@ class DPStandardScaler(PrivateScaler):
 
     Notes
     -----
-    The box matters where some columns fill much less of it than others: the noise is the same for
-    all columns, in units of their half widths. A box much wider than the data costs little if its
-    middle is near them; it costs precision if they are all near one end.
+    The noise is the same for all columns, in units of their half widths: it is large for columns
+    that fill much less of the box than others. A box much wider than the data costs little if its
+    middle is near the data, and precision if they are all near one end.
 
     Missing and infinite values are errors after the charge: the budget is spent, and the error
     reveals that some record has one; a `DPSimpleImputer` before the scaler takes missing ones.
@@ -93,19 +93,19 @@ class DPStandardScaler(PrivateScaler):
         self.random_state = random_state
 
     def _release(self, table, bounds, mu, source):
-        # The middle: with zero as centre, [0, b] would have twice the half width, and noise.
+        # Centred at the middle: with zero as centre, [0, b] would have twice the noise.
         rows = BoxedRows(table, *bounds, keep_zero=False)
         rows.check_finite()
         radius, moments, noise = release_moments(rows, mu, _QUANTILE, source)
         mean, square = np.split(moments, 2)
-        # Rows are cut to the radius: a mean beyond 1 in its units is noise.
+        # Rows are shortened to the radius: a mean beyond 1 in its units is noise.
         mean = np.clip(mean, -1, 1)
         unit = radius * rows.half_width
         self.mean_ = rows.centre + unit * mean
-        # At least the noise: a division by almost nothing would make other rows huge.
+        # At least the noise, so that the division does not make rows huge.
         share = np.clip(square - mean**2, noise[1], 1.0)
         self.var_ = unit**2 * share
-        # Not the root of the variance, which is 0 in a box narrower than the root of a float.
+        # Not the root of the variance, which underflows in a very narrow box.
         self.scale_ = unit * np.sqrt(share) if self.with_std else np.ones(len(mean))
         hidden = hidden_columns(moments, noise, *bounds)
         return hidden, is_box_wide(radius, moments, noise, *bounds)

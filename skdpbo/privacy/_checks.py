@@ -1,7 +1,7 @@
-"""Checks of single public values: what cannot be promised is refused by the parameter's name.
+"""Checks of single public values; errors name the parameter.
 
-All floors above use them. A check returns the value in a plain type, raises TypeError for another
-type (a boolean is no number, a string neither) and ValueError for a value out of range.
+A check returns the value in a plain type. It raises a TypeError for a wrong type (booleans and
+strings are not numbers) and a ValueError for a value out of range.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 
 from skdpbo.privacy._rounding import round_down, round_up
 
-# Steps of a descent and shares of a budget are parts of 1 in 10 or so; theirs is 2^-29 or more.
+# A fit splits its mu among steps and shares, each of which then has at least about 2^-29.
 _LEAST_MU = 2.0**-24
-_MOST_MU = 2.0**20.5  # of counts: their noise is then 2^-20, the least that a lattice of ones takes
+_MOST_MU = 2.0**20.5  # a count then has noise 2^-20, the least that a lattice of step 1 allows
 
 
 def check_real(value: Any, name: str, must_be: str = "finite") -> float | Fraction:
-    """Return a finite real number without any rounding: a float that equals it, else a Fraction.
+    """Return a finite real number exactly: as an equal float, or as a Fraction.
 
-    A Fraction stays one.
+    A Fraction is returned as it is.
     """
-    if type(value) is float and math.isfinite(value):  # most are: abstract classes take longer
+    if type(value) is float and math.isfinite(value):  # the common case, without slow ABC checks
         return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}.")
     if isinstance(value, Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
-    elif not np.isfinite(np.longdouble(value)):  # a float would make some long doubles infinite
+    elif not np.isfinite(np.longdouble(value)):  # a finite long double may overflow as a float
         raise ValueError(f"{name} must be {must_be}, got {value}.")
     elif isinstance(value, np.longdouble) and float(value) != value:
         exact = Fraction(*value.as_integer_ratio())
@@ -54,10 +54,10 @@ def check_positive(value: Any, name: str) -> float | Fraction:
 
 
 def check_within(value: Any, name: str, interval: str) -> float:
-    """Return a finite float in an interval that is written as in "[0, 1)" or "(0, inf)"."""
+    """Return a finite float in an interval, given as text such as "[0, 1)" or "(0, inf)"."""
     real = check_real(value, name)
     low, high = map(float, interval[1:-1].split(","))
-    # The float, too: that of a Fraction just below 1 is 1.
+    # The rounded float is checked as well: a Fraction just below 1 rounds to 1.
     for number in (real, float(real)):
         above = low < number or (interval[0] == "[" and low == number)
         if not (above and (number < high or (interval[-1] == "]" and number == high))):
@@ -66,8 +66,8 @@ def check_within(value: Any, name: str, interval: str) -> float:
 
 
 def check_count(value: Any, name: str, least: float = 1, most: int | None = None) -> int:
-    """Return an integer that is not below `least` and not above `most`."""
-    # True is an Integral, and hardly meant as 1.
+    """Return an integer from `least` to `most`."""
+    # bool is an Integral.
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}.")
     count = int(value)
@@ -87,15 +87,15 @@ def check_index(index: Any, size: int) -> int:
 
 
 def check_mu(mu: Any) -> float:
-    """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be."""
-    # Up: a guarantee may state more than a Fraction of a mu costs, never less.
+    """Return a Gaussian privacy parameter, a positive finite float; a Fraction is rounded up."""
+    # Up: a guarantee may overstate a cost, never understate it.
     return round_up(check_positive(mu, "mu"))
 
 
 def check_mu_of_fit(mu: float, least: float = _LEAST_MU) -> float:
-    """Return the Gaussian budget of a fit; some noise is left, and 64-bit integers hold it.
+    """Return the Gaussian budget of a fit, whose noise is neither negligible nor beyond 64 bits.
 
-    `least`: 0 where the noise of each part is checked by itself.
+    Give ``least=0`` where the noise of each release is checked by itself.
     """
     if mu < least:
         raise ValueError(
@@ -110,7 +110,7 @@ def check_mu_of_fit(mu: float, least: float = _LEAST_MU) -> float:
 
 
 def check_delta(delta: Any, name: str = "delta") -> float:
-    """Return a failure probability, a float in [0, 1), rounded up if need be."""
+    """Return a failure probability, a float in [0, 1); a Fraction is rounded up."""
     real = check_real(delta, name)
     if not 0 <= real < 1 or round_up(real) >= 1:
         raise ValueError(f"{name} must lie in [0, 1), got {real}.")
@@ -118,12 +118,12 @@ def check_delta(delta: Any, name: str = "delta") -> float:
 
 
 def check_positive_delta(delta: Any) -> float:
-    """Return a delta to be met, in (0, 1), rounded down if need be."""
+    """Return the delta of a budget, in (0, 1); a Fraction is rounded down."""
     if check_delta(delta) == 0:
         raise ValueError(
             "delta must be positive, such as 1e-5: Gaussian noise has no epsilon at delta=0."
         )
-    # Down: what is met with a smaller delta is met with this one.
+    # Down: a guarantee with a smaller delta implies this one.
     return round_down(check_real(delta, "delta"))
 
 
@@ -153,6 +153,6 @@ def check_text(text: Any, name: str) -> str:
 
 
 def set_fields(instance: Any, **values: Any) -> None:
-    """Set fields of a frozen data class: checked ones, or what follows from the others."""
+    """Set fields of a frozen data class, for its ``__post_init__``."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)

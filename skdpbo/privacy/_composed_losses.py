@@ -1,11 +1,7 @@
-"""Privacy losses of several releases together, and the smallest epsilon that they allow.
+"""Privacy losses of composed releases, and the smallest epsilon at a delta.
 
-Every release is reduced to a dominating pair of laws: randomised response for a pure or an
+Every release is reduced to a dominating pair of distributions: randomised response for a pure or an
 approximate guarantee, a pair of Gaussians for a GDP one. Products of these are evaluated exactly.
-
-Sums of many floats are exact: a float is an integer over a power of two, so a sum is one of
-integers; equal values, of which a ledger has many, are added once. Sums of Fractions would look for
-a common divisor at each step.
 """
 
 from __future__ import annotations
@@ -30,15 +26,15 @@ from skdpbo.privacy._profile import (
 from skdpbo.privacy._rounding import round_up, round_up_root
 
 _MAX_SUPPORT = 8192
-_MU_SLACK = 1e-8  # so that the epsilon of the composition is not above the one aimed at
+_MU_SLACK = 1e-8  # so that the epsilon of the composition does not exceed the target
 
 
 @dataclass(frozen=True)
 class ComposedLosses:
     """Dominating pair of a set of releases, composed.
 
-    With probability `failure` anything may happen; otherwise the privacy loss is that of mu-GDP
-    plus an independent one that is `values[i]` with probability exp(`log_weights[i]`).
+    With probability `failure` the privacy loss is infinite; otherwise it is the sum of that of
+    mu-GDP and of an independent one that is `values[i]` with probability exp(`log_weights[i]`).
     """
 
     mu: float
@@ -55,14 +51,14 @@ class ComposedLosses:
         else:
             with np.errstate(divide="ignore"):
                 log_deltas = np.log(-np.expm1(np.minimum(shifted, 0.0)))
-        # Of the weights' logarithms; `with_error` covers the rest of the sum.
+        # Rounding error of the log weights; `with_error` covers that of the sum.
         weight_error = 1e-15 * float(np.abs(self.log_weights).max())
         total = log_sum_exp(self.log_weights + log_deltas)
         return with_error(total, self.mu) + weight_error
 
 
 def single_releases(guarantees: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """The releases that the guarantees were composed of."""
+    """Flatten composed guarantees to those of single releases."""
     return [part for g in guarantees for part in (single_releases(g.parts) if g.parts else [g])]
 
 
@@ -74,17 +70,17 @@ def is_gaussian(guarantee: PrivacyGuarantee) -> bool:
 def total_mu(atoms: Sequence[PrivacyGuarantee]) -> float:
     """sqrt(sum mu^2), rounded up: GDP composes exactly (Dong, Roth and Su 2022, Corollary 3.3)."""
     mus = [g.mu for g in atoms if g.mu is not None and is_gaussian(g)]
-    # Squared and rooted again, a single one would grow by a rounding.
+    # A single mu would grow by rounding if it were squared and rooted again.
     if len(mus) == 1:
         return mus[0]
     return round_up_root(exact_sum(mus, power=2))
 
 
 def composed_losses(atoms: Sequence[PrivacyGuarantee]) -> ComposedLosses:
-    """Dominating pair of single releases together."""
+    """Dominating pair of the composition of single releases."""
     others = [g for g in atoms if not is_gaussian(g)]
     values, log_weights = np.zeros(1), np.zeros(1)
-    # Sorted: neither rounding nor the grid may depend on the order of the releases.
+    # Sorted, so that rounding and grid do not depend on the order of the releases.
     for epsilon, count in sorted(Counter(g.epsilon for g in others).items()):
         values, log_weights = _add_binomial(values, log_weights, epsilon, count)
     return ComposedLosses(
@@ -105,8 +101,7 @@ def _add_binomial(
     The sum is (2 i - count) epsilon with i binomial of success probability 1 / (1 + e^-epsilon):
     randomised response dominates every epsilon-DP release (Kairouz, Oh and Viswanath 2015).
     """
-    # Logarithms of the binomial coefficients, from integers of any size: a sum of logarithms of
-    # gamma functions would cancel.
+    # Logarithms of exact binomial coefficients: differences of log gamma functions would cancel.
     log_choose, coefficient = np.zeros(count + 1), 1
     for k in range(count // 2 + 1):
         log_choose[k] = log_choose[count - k] = math.log(coefficient)
@@ -123,27 +118,28 @@ def _add_binomial(
 def _on_a_grid(losses: Array, log_weights: Array) -> tuple[Array, Array]:
     """Losses on `_MAX_SUPPORT` + 1 equidistant points, which dominate the given ones.
 
-    A loss l between two points is split among them such that the means of 1 and of e^-l stay: a
-    spread of the likelihood ratio e^-l, of which every delta is a convex function (Doroshenko,
-    Ghazi, Kamath, Kumar and Manurangsi 2022). The error is of second order in the step.
+    The weight of a loss l between two points is split among them such that the means of 1 and of
+    e^-l are kept. That spreads the likelihood ratio e^-l, of which every delta is a convex function
+    (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The error is of second order in the
+    step.
     """
     step = (losses.max() - losses.min()) / _MAX_SUPPORT
     cell = np.floor(losses / step).astype(np.int64)
     low = cell.min()
-    # Rounding of the losses and of the share: towards the larger loss.
+    # Rounding errors of losses and shares go towards the larger loss.
     above = np.clip(losses - cell * step, 0.0, step) + 4 * np.spacing(np.abs(losses).max())
     share = np.minimum(np.expm1(-above) / np.expm1(-step), 1.0)
     weights = np.exp(log_weights)
     upper: Array = np.asarray(np.bincount(cell - low + 1, weights=weights * share), dtype=float)
     upper[:-1] += np.bincount(cell - low, weights=weights * (1 - share), minlength=upper.size - 1)
     upper = upper * (1 + 1e-12)  # rounding of the sums
-    upper[-1] += losses.size * 1e-300  # weights that underflow, put on the largest loss
+    upper[-1] += losses.size * 1e-300  # weights that underflow count at the largest loss
     kept = np.flatnonzero(upper)
     return (kept + low) * step, np.log(upper[kept])
 
 
 def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
-    """Smallest epsilon of all the releases together at `delta`, rounded up; inf if there is none.
+    """Smallest epsilon of the composition at `delta`, rounded up; inf if there is none.
 
     With p = 1 / (1 + e^-epsilon0), one pure epsilon0 release and mu-GDP ones have
     delta(eps) = p delta_mu(eps - epsilon0) + (1 - p) delta_mu(eps + epsilon0),
@@ -152,7 +148,7 @@ def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> fl
     atoms = single_releases(guarantees)
     epsilon = min(added_epsilon(atoms, delta), added_epsilon(guarantees, delta))
     if any(g.statistical_distance > 0 for g in atoms):
-        # Where the distances use up delta, the stated pairs may say more than the curves.
+        # Where the distances use up delta, the stated pairs may give less than the curves.
         stated = [
             replace(g, mu=None, statistical_distance=0.0) if g.statistical_distance else g
             for g in atoms
@@ -170,12 +166,11 @@ def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
     rest = (delta - losses.failure - 1e-15 * delta) / (1 - losses.failure)
     if losses.statistical_distance == 0:
         return _epsilon_of(losses, rest)
-    # The distance costs (1 + e^epsilon) times itself, so guess an upper bound on epsilon first.
+    # The distance costs (1 + e^epsilon) times itself: look for an upper bound on epsilon first.
     bound = _epsilon_of(losses, rest)
     for _ in range(20):
-        bound = 1.001 * bound + 1e-3  # grows, so that the next epsilon may fall below it
-        # Soon after it e^bound is no float.
-        if bound > 700:
+        bound = 1.001 * bound + 1e-3  # enlarged, so that the next epsilon may fall below it
+        if bound > 700:  # e^bound would overflow at 709.8
             break
         cost = (1 + math.exp(bound)) * losses.statistical_distance / (1 - losses.failure)
         epsilon = _epsilon_of(losses, rest - cost)
@@ -186,12 +181,12 @@ def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
 
 
 def mu_beside(pure_epsilons: Sequence[float], epsilon: float, delta: float) -> float:
-    """Largest mu with which mu-GDP and pure releases together are (epsilon, delta)-DP.
+    """Largest mu such that a mu-GDP release composed with pure ones is (epsilon, delta)-DP.
 
     Parameters
     ----------
     pure_epsilons : sequence of float
-        Budgets of the pure releases, positive; their sum is below `epsilon`.
+        Epsilons of the pure releases, positive; their sum is below `epsilon`.
     epsilon : float
         Positive.
     delta : float
@@ -241,11 +236,14 @@ def _epsilon_of(losses: ComposedLosses, delta: float) -> float:
 
 
 def exact_sum(values: Iterable[float | Fraction], power: int = 1) -> Fraction:
-    """Sum of a power of finite floats, or of their exact differences, without rounding."""
-    # Numerators and denominators, which are powers of two; equal values are added at once.
+    """Sum of a power of finite floats, or of their exact differences, without rounding.
+
+    The denominators are powers of two, so that the sum is one of shifted integers: a sum of
+    Fractions would compute a common divisor at each step. Equal values, of which a ledger has many,
+    are added at once.
+    """
     ratios = {value.as_integer_ratio(): count for value, count in Counter(values).items()}
-    pairs = [(count * above**power, below**power) for (above, below), count in ratios.items()]
-    common = max((below for _, below in pairs), default=1)
-    # A quotient of powers of two is a shift by the difference of their lengths.
+    pairs = [(count * top**power, bottom**power) for (top, bottom), count in ratios.items()]
+    common = max((bottom for _, bottom in pairs), default=1)
     bits = common.bit_length()
-    return Fraction(sum(above << (bits - below.bit_length()) for above, below in pairs), common)
+    return Fraction(sum(top << (bits - bottom.bit_length()) for top, bottom in pairs), common)

@@ -1,4 +1,4 @@
-"""Composition: what several releases promise together."""
+"""Composition of guarantees, sequential and parallel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_ANY_NUMBER = ("add-remove", GROUP_RELATIONS["add-remove"])
 
 
 def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> PrivacyGuarantee:
-    """Guarantee of releases made one after the other on the same records, each seeing the earlier.
+    """Guarantee of several releases from the same records (adaptive composition).
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     Raises
     ------
     ValueError
-        If there is none, no epsilon holds at `delta`, or relations mix: :func:`as_replace_one`.
+        If no guarantee is given, no epsilon holds at `delta`, or the neighbouring relations differ
+        (see :func:`as_replace_one`).
 
     References
     ----------
@@ -68,14 +69,15 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     1.059
     """
     _check_together(guarantees)
-    # With nothing to compose it keeps its own curve, parts and wording.
+    # A single guarantee keeps its own curve, parts and wording.
     if len(guarantees) == 1 and (delta is None or delta == guarantees[0].delta):
         return guarantees[0]
-    # What is a function of public values adds assumptions and no cost.
+    # Releases that are functions of public values (epsilon 0) add assumptions and no cost.
     paying = [g for g in guarantees if g.epsilon > 0] or guarantees[:1]
-    # Basic composition at the sum of the deltas, rounded up (Dwork and Roth 2014, Theorem 3.16).
-    deltas = round_up(exact_sum(g.delta for g in guarantees))
-    total = deltas if delta is None else check_delta(delta)
+    if delta is None:  # basic composition (Dwork and Roth 2014, Theorem 3.16)
+        total = round_up(exact_sum(g.delta for g in guarantees))
+    else:
+        total = check_delta(delta)
     epsilon = composed_epsilon(paying, total)
     atoms = single_releases(paying)
     # Gaussian curves add up to one: the squares of mu are summed (Dong, Roth and Su, Cor. 3.3).
@@ -90,7 +92,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
         # A group of one release may hold several of another.
         assumption=SAME_GROUPS if "group" in guarantees[0].neighbours else "",
     )
-    # A further composition starts from these again, so that no bound is composed of bounds.
+    # A further composition starts from the parts, not from this bound.
     set_fields(composed, parts=tuple(atoms))
     return composed
 
@@ -98,9 +100,9 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
 def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) -> PrivacyGuarantee:
     """Guarantee of releases on disjoint parts of the records: the largest, not the sum.
 
-    Which record belongs to which part must not depend on the records' values: replacing a record
-    then changes one part only. Parts by position will do, but not for add-remove neighbours: one
-    record less moves others to another part. The records of a group are in one part.
+    The partition must not depend on the records' values, so that replacing a record changes one
+    part only. It may depend on positions, but not for add-remove neighbours: removing a record
+    moves others to another part. All records of a group must be in one part.
 
     Parameters
     ----------
@@ -112,37 +114,37 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
     Returns
     -------
     PrivacyGuarantee
-        For a record of any part. Status and neighbours as in :func:`compose`.
+        For one record of any part. Status and neighbours as in :func:`compose`.
     """
     _check_together(guarantees)
     total = max(g.delta for g in guarantees) if delta is None else check_delta(delta)
     gaussian = total > 0 and all(map(is_gaussian, guarantees))
     merged = _merge(
         guarantees,
-        # A record is in one part: the releases of the others do not change (McSherry 2009).
+        # One record affects the release of its part alone (McSherry 2009).
         epsilon=max(composed_epsilon([g], total) for g in guarantees),
         delta=total,
         # A mu-GDP release is also GDP of every larger mu.
         mu=max(g.mu or 0.0 for g in guarantees) if gaussian else None,
         distance=max(g.statistical_distance for g in guarantees) if gaussian else 0.0,
-        assumption=_apart(guarantees[0].neighbours),
+        assumption=_assumed_partition(guarantees[0].neighbours),
     )
     counts = [g.n_protected for g in guarantees if g.n_protected is not None]
-    # The parts are disjoint, so numbers add; one that is secret keeps the sum secret.
+    # The parts are disjoint: numbers of records add, unless one is secret.
     complete = len(counts) == len(guarantees)
     return replace(merged, n_protected=sum(counts) if complete else None)
 
 
-def _apart(neighbours: str) -> str:
+def _assumed_partition(neighbours: str) -> str:
     """Return the assumption under which one change of the data changes one part only."""
     unit = "all records of each group belong" if "group" in neighbours else "each record belongs"
-    # Records that are added or removed move the positions of those that follow.
+    # Adding or removing a record shifts the positions of those that follow.
     others = " or at other records (not by position)" if neighbours in _OF_ANY_NUMBER else ""
     return f"{unit} to one part, chosen without looking at values{others}"
 
 
 def _check_together(guarantees: Sequence[PrivacyGuarantee]) -> None:
-    """Refuse none, and to mix relations: a bound for one states nothing for the other."""
+    """Refuse an empty composition, and different relations of records or groups."""
     if not guarantees:
         raise ValueError("guarantees must hold at least one PrivacyGuarantee.")
     for guarantee in guarantees:
@@ -171,7 +173,7 @@ def _merge(
     if not (math.isfinite(epsilon) and delta < 1):
         raise ValueError(f"No epsilon holds for these guarantees together at delta={delta}.")
     if implied_delta(epsilon, mu, distance) > delta * (1 + DELTA_ROUNDING):
-        mu, distance = None, 0.0  # the sum of the epsilons was smaller; only the pair is stated
+        mu, distance = None, 0.0  # the sum of the epsilons was smaller: state the pair alone
     neighbours = _unique(g.neighbours for g in guarantees)
     terms = joint_terms(guarantees)
     assumptions = [*terms.pop("assumptions")]
@@ -180,7 +182,7 @@ def _merge(
     first, protected = guarantees[0], {(g.protects, g.n_protected) for g in guarantees}
     mechanisms = Counter(g.mechanism for g in single_releases(guarantees) if g.mechanism)
     return PrivacyGuarantee(
-        # Where something is paid, a sum that underflows must not state that nothing was.
+        # A positive sum that underflows must not state epsilon 0.
         epsilon=max(epsilon, _TINY) if any(g.epsilon > 0 for g in guarantees) else 0.0,
         delta=delta,
         mu=mu,

@@ -51,12 +51,12 @@ def delta_from_mu(mu: float, epsilon: float) -> float:
     0.00579746
     """
     mu, epsilon = check_mu(mu), float(check_real(epsilon, "epsilon"))
-    # exp is correct to less than one ulp: the next float is an upper bound, and above 0.
+    # exp is correct to less than one ulp, so the next float is an upper bound; it is above 0.
     return min(1.0, math.nextafter(math.exp(min(0.0, _upper_log_delta(mu, epsilon))), math.inf))
 
 
 def _upper_log_delta(mu: float, epsilon: float) -> float:
-    """Logarithm of the delta with which mu-GDP is (epsilon, delta)-DP, and its error."""
+    """Log of the delta with which mu-GDP is (epsilon, delta)-DP, plus its error bound."""
     return with_error(float(log_gaussian_delta(mu, np.float64(epsilon))), mu)
 
 
@@ -86,14 +86,13 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
     return _epsilon_from_mu(check_mu(mu), check_positive_delta(delta))
 
 
-@lru_cache(maxsize=1024)  # every trial of a search, every charge, asks for the same
+@lru_cache(maxsize=1024)  # trials of a search and charges repeat the same arguments
 def _epsilon_from_mu(mu: float, delta: float) -> float:
     if _upper_log_delta(mu, 0.0) <= math.log(delta):
         return 0.0
     return private_root(
         lambda epsilon: _upper_log_delta(mu, epsilon),
         math.log(delta),
-        # delta falls as epsilon grows: the root is moved up, to the private side.
         guess=mu * (mu / 2 + 1),
         safe_side=1,
         slack=_EPSILON_SLACK,
@@ -123,7 +122,7 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     >>> round(mu_from_epsilon(1.0, 1e-5), 6)
     0.268051
     """
-    # Both rounded down: what meets smaller ones meets these.
+    # Both rounded down: a guarantee with smaller ones implies these.
     return _mu_from_epsilon(
         round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
     )
@@ -134,7 +133,6 @@ def _mu_from_epsilon(bound: float, delta: float) -> float:
     return private_root(
         lambda mu: _upper_log_delta(mu, bound),
         math.log(delta),
-        # delta grows with mu: the root is moved down.
         guess=bound,
         safe_side=-1,
         slack=_MU_SLACK,
@@ -286,7 +284,7 @@ def l2_laplace_scale(sensitivity: float, epsilon: float) -> float:
     Parameters
     ----------
     sensitivity : float
-        Largest l2 change (for metric privacy: displacement) to be hidden, positive.
+        Largest l2 change to be hidden (for metric privacy: the displacement), positive.
     epsilon : float
         Positive.
 
@@ -303,7 +301,7 @@ def l2_laplace_scale(sensitivity: float, epsilon: float) -> float:
 
 
 def _ratio_up(sensitivity: float, divisor: float | Fraction) -> float:
-    # The exact quotient: a scale rounded down would promise more than its noise keeps.
+    # The exact quotient, rounded up: too small a scale would not keep the guarantee.
     ratio = Fraction(check_positive(sensitivity, "sensitivity")) / Fraction(divisor)
     scale = round_up(ratio)
     if math.isinf(scale):

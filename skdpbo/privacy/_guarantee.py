@@ -1,4 +1,4 @@
-"""Statement of a guarantee, and the changes that can only weaken it."""
+"""Statement of a guarantee, and copies that state the same or less."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from skdpbo.privacy._conversions import delta_from_mu
 from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Status = Literal["proved", "conditional", "void"]
-DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
-TINY_DELTA = 1e-30  # digits of a smaller delta are of no use to a reader
+DELTA_ROUNDING = 1e-9  # relative; a stated delta may lie this far below the computed one
+TINY_DELTA = 1e-30  # smaller deltas are shown as "<1e-30"
 _VERSION = 1  # of the dictionary form
 STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")  # from strong to weak
 RECORD_RELATIONS = ("replace-one", "add-remove")
-# All records of a group at once, by the relation for one record.
+# Relation for all records of a group, by the one for a single record.
 GROUP_RELATIONS = dict(
     zip(RECORD_RELATIONS, ("one group replaced", "one group more or less"), strict=True)
 )
@@ -45,12 +45,12 @@ class PrivacyGuarantee:
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, positive and finite, in nats; 0 (with delta 0) of a release that
+        Bound on the privacy loss in nats, positive and finite; 0, with delta 0, for a release that
         is a function of public values alone.
     delta : float, default=0.0
         In [0, 1); 0 is pure differential privacy. At worst the probability that everything is
-        shown. The odds of the true one of D and D' rise by more than 2 exp(epsilon) with a
-        probability of at most 2 delta.
+        shown. The release raises the odds of the true data set (D or D') by a factor above
+        2 exp(epsilon) with probability at most 2 delta.
     mu : float or None, default=None
         If given, the mechanism is also mu-Gaussian differentially private. The pair
         (epsilon, delta) is then one point of its curve, and composition uses the whole curve.
@@ -59,9 +59,9 @@ class PrivacyGuarantee:
         Total variation distance in [0, 1) between what is run and the ideal mechanism that `mu`
         describes. Delta must include (1 + exp(epsilon)) times it.
     neighbours : str, default="replace-one"
-        Relation under which two data sets are neighbours.
+        Relation of neighbouring data sets, such as "replace-one" or "add-remove".
     protects : str, default=""
-        Which records are protected.
+        Protected records, such as "validation records".
     mechanism : str, default=""
         Mechanism that makes the release private.
     assumptions : tuple of str, default=()
@@ -111,9 +111,9 @@ class PrivacyGuarantee:
 
     def __post_init__(self) -> None:
         set_fields(self, delta=check_delta(self.delta))
-        # Only a release that reads no record states an epsilon of 0.
-        nothing = self.delta == 0 and self.mu is None and check_real(self.epsilon, "epsilon") == 0
-        bound = 0.0 if nothing else round_up(check_positive(self.epsilon, "epsilon"))
+        # Epsilon 0 is for releases that read no record: without delta and mu.
+        is_free = self.delta == 0 and self.mu is None and check_real(self.epsilon, "epsilon") == 0
+        bound = 0.0 if is_free else round_up(check_positive(self.epsilon, "epsilon"))
         set_fields(self, epsilon=bound)
         if self.mu is not None:
             set_fields(self, mu=check_mu(self.mu))
@@ -129,8 +129,8 @@ class PrivacyGuarantee:
             if (count := getattr(self, name)) is not None:
                 set_fields(self, **{name: check_count(count, name, least=0)})
         if self.status != "void":
-            # a delta that the mechanism's own curve exceeds by more than rounding is refused
-            # the curve has no point at delta 0: such a pair is pure and proved by itself
+            # The stated delta must not be below that of the curve. The curve has no point at
+            # delta 0: such a pair is pure, and proved without it.
             mu = self.mu if self.delta > 0 else None
             needed = implied_delta(self.epsilon, mu, self.statistical_distance)
             if needed > self.delta * (1 + DELTA_ROUNDING):
@@ -194,8 +194,8 @@ class PrivacyGuarantee:
         Returns
         -------
         dict
-            With a ``version``, for :meth:`from_dict`, and for readers the ``unit`` that is
-            protected and the ``composition``.
+            Also a ``version``, for :meth:`from_dict`, and, for human readers, the protected
+            ``unit`` and the ``composition``.
         """
         state = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
         return state | {
@@ -207,7 +207,7 @@ class PrivacyGuarantee:
 
     def _for_readers(self) -> dict[str, str]:
         """Statements that follow from the fields."""
-        # the unit of protection: all that one change of the data may touch
+        # Unit of protection: all records that differ between neighbours.
         unit = "one row, moved" if "moved" in self.neighbours else "one record"
         if "group" in self.neighbours:
             unit = "all records of one group"
@@ -242,7 +242,7 @@ class PrivacyGuarantee:
         guarantee = cls(**values)
         set_fields(guarantee, parts=tuple(map(cls.from_dict, parts)))
         for name, text in read.items():
-            # an edited statement must not pass for what the numbers say
+            # A unit or composition that was edited must not pass as a statement of the fields.
             if text != guarantee._for_readers()[name]:
                 raise ValueError(f"{name}={text!r} does not follow from the other fields.")
         return guarantee
@@ -268,7 +268,7 @@ class PrivacyGuarantee:
         if self.mu is not None:
             what += f" and {self.mu:.6g}-GDP"
         who = f" for the {self.protects}" if self.protects else ""
-        how = f" by {self.mechanism}" if self.mechanism else ""
+        by = f" by {self.mechanism}" if self.mechanism else ""
         because = "; ".join(self.assumptions)
         if self.status == "void":
             why = because or "no reason was given"
@@ -282,11 +282,11 @@ class PrivacyGuarantee:
         if self.n_public:
             text += f"; the {self.n_public} public rows are not protected"
         relation = f"(neighbours: {self.neighbours}{text})"
-        return f"The release is {what}{who}{how} {relation}; {ending}."
+        return f"The release is {what}{who}{by} {relation}; {ending}."
 
 
 def implied_delta(epsilon: float, mu: float | None, statistical_distance: float) -> float:
-    """Delta at epsilon of a mechanism that is within a total variation distance of mu-GDP."""
+    """Delta at epsilon of a mechanism within a total variation distance of a mu-GDP one."""
     delta = 0.0 if mu is None else delta_from_mu(mu, epsilon)
     if statistical_distance > 0:
         delta += one_plus_exp(epsilon) * statistical_distance
@@ -294,7 +294,7 @@ def implied_delta(epsilon: float, mu: float | None, statistical_distance: float)
 
 
 def joint_terms(stated: Sequence[Any]) -> dict[str, Any]:
-    """Return assumptions, status and reference of guarantees or profiles together, for fields."""
+    """Return the joint assumptions, status and reference of guarantees or profiles, as fields."""
     return {
         "assumptions": tuple(dict.fromkeys(text for s in stated for text in s.assumptions)),
         "status": max((s.status for s in stated), key=STATUSES.index),  # the weakest
@@ -303,27 +303,26 @@ def joint_terms(stated: Sequence[Any]) -> dict[str, Any]:
 
 
 def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
-    """Return a guarantee with other fields and the same parts, which must imply them.
+    """Return a guarantee with changed fields and the same parts.
 
     Parameters
     ----------
     stated : PrivacyGuarantee
     **changes : dict of str -> object
-        Fields.
+        New values of fields, which the parts must imply.
     """
     copy = replace(stated, **changes)
-    # Without them a later composition would know the pair alone.
-    set_fields(copy, parts=stated.parts)  # `replace` leaves them out
+    set_fields(copy, parts=stated.parts)  # `replace` drops them; composition needs them
     return copy
 
 
 def about_groups(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
-    """Return a guarantee for one record, and its parts, as stated for all records of one group.
+    """Return a guarantee for one record, and its parts, restated for all records of one group.
 
     Parameters
     ----------
     stated : PrivacyGuarantee
-        Of a release that depends on one value of each group, as it did on one of each record.
+        Of a mechanism that takes one value per record and is given one per group instead.
     **changes : dict of str -> object
         Further fields.
     """

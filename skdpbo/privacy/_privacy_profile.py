@@ -1,4 +1,4 @@
-"""Whole privacy profile of a release, stated by the user or by an accountant of another library."""
+"""Privacy profile of a release, stated by the user or by an accountant of another library."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Array = NDArray[np.float64]
 
 UNSTATED = "not stated by the profile"
 _STATED = "the stated privacy profile holds"
-# Names of delta(epsilon) in other libraries: a privacy-loss distribution and an accountant of
-# dp-accounting, a privacy profile of OpenDP.
+# Names of delta(epsilon) in other libraries: privacy-loss distributions and accountants of
+# dp-accounting, privacy profiles of OpenDP.
 _DELTA_METHODS = ("get_delta_for_epsilon", "get_delta", "delta")
 _RELATIONS = {"ADD_OR_REMOVE_ONE": "add-remove", "REPLACE_ONE": "replace-one"}
-# Deltas at which an accountant that knows epsilon(delta) alone, such as those of Opacus, is read,
-# which may take it a tenth of a second each. Four times as many save at most 1 % of one epsilon,
-# and .3 % of the total of a selection (Gaussian profiles).
+# Deltas at which an accountant that offers only epsilon(delta), such as those of Opacus, is
+# evaluated; each may take a tenth of a second. Four times as many lower an epsilon by at most 1 %,
+# and the total of a selection by .3 % (Gaussian profiles).
 _DELTAS = np.concatenate([np.linspace(0.99, 0.1, 20), np.logspace(-1, -15, 71)])
 
 
 class PrivacyProfile:
     """Privacy profile of a release: an upper bound on delta at every epsilon.
 
-    It is read at 1025 points; in between, chords in e^epsilon bound it from above, since the
+    It is evaluated at 1025 points; in between, chords in e^epsilon bound it from above, since the
     profile of a mechanism is convex in e^epsilon. It holds no data.
 
     Parameters
@@ -43,15 +43,16 @@ class PrivacyProfile:
     profile : callable, PrivacyGuarantee, privacy-loss distribution or accountant
         - A function delta(epsilon) of a number or an array, epsilon >= 0, for both directions of
           the neighbouring relation.
-        - A `PrivacyGuarantee`: its Gaussian curve if it has one, else the pair. A `PrivacyProfile`.
+        - A `PrivacyGuarantee` (its Gaussian curve if it has one, else the pair) or a
+          `PrivacyProfile`.
         - A privacy-loss distribution or an accountant of dp-accounting, a privacy profile of
           OpenDP, or anything else with a method ``get_delta_for_epsilon``, ``get_delta`` or
           ``delta`` of epsilon.
         - An accountant of Opacus, or anything else with ``get_epsilon(delta)``.
     neighbours : str, default=None
-        Relation of neighbouring data sets for which it holds. None: that of the object, if it
-        states one; for a function "replace-one"; "not stated by the profile" otherwise, which
-        nothing else composes with.
+        Relation of neighbouring data sets for which the profile holds. None: that of the object, if
+        it states one; "replace-one" for a function; otherwise "not stated by the profile", which
+        does not compose with other relations.
     protects, mechanism : str, default=""
         As in `PrivacyGuarantee`.
     assumptions : tuple of str, default=()
@@ -62,13 +63,13 @@ class PrivacyProfile:
     Attributes
     ----------
     status : {"proved", "conditional", "void"}
-        "conditional", since a stated profile is not checked; that of a guarantee or profile given.
+        That of a guarantee or profile that is given; else "conditional", since a stated profile is
+        not checked.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no profile, by name: a value that is not a number or not finite, is negative or
-        above 1, or a profile that increases.
+        If a value is not a finite number in [0, 1], or the profile increases.
 
     See Also
     --------
@@ -105,14 +106,14 @@ class PrivacyProfile:
             raise ValueError(
                 f"neighbours is {neighbours!r}, but the profile was computed for {stated!r}."
             )
-        own: Any = profile if isinstance(profile, PrivacyGuarantee | PrivacyProfile) else None
+        given: Any = profile if isinstance(profile, PrivacyGuarantee | PrivacyProfile) else None
         self.table = _table_of(profile)
         self.neighbours = neighbours or stated or ("replace-one" if callable(profile) else UNSTATED)
-        self.protects = check_text(protects, "protects") or (own.protects if own else "")
-        self.mechanism = check_text(mechanism, "mechanism") or (own.mechanism if own else "")
-        self.assumptions = (*(own.assumptions if own else (_STATED,)), *as_strings(assumptions))
-        self.status: Status = own.status if own else "conditional"
-        self.reference = check_text(reference, "reference") or (own.reference if own else "")
+        self.protects = check_text(protects, "protects") or (given.protects if given else "")
+        self.mechanism = check_text(mechanism, "mechanism") or (given.mechanism if given else "")
+        self.assumptions = (*(given.assumptions if given else (_STATED,)), *as_strings(assumptions))
+        self.status: Status = given.status if given else "conditional"
+        self.reference = check_text(reference, "reference") or (given.reference if given else "")
 
     def delta(self, epsilon: float | Array) -> float | Array:
         """Upper bound on delta at any real epsilon, rounded up.
@@ -156,7 +157,7 @@ class PrivacyProfile:
         Returns
         -------
         PrivacyGuarantee
-            Without a curve.
+            The pair, without `mu`.
 
         Raises
         ------
@@ -167,7 +168,7 @@ class PrivacyProfile:
         if not math.isfinite(epsilon):
             raise ValueError(f"No epsilon holds for this profile at delta={delta}.")
         return PrivacyGuarantee(
-            # A guarantee with a delta states a positive epsilon.
+            # PrivacyGuarantee allows epsilon 0 with delta 0 alone.
             epsilon=max(epsilon, math.ulp(0.0)),
             delta=delta,
             neighbours=self.neighbours,
@@ -220,14 +221,14 @@ class PrivacyProfile:
 
 def changed_profile(profile: PrivacyProfile, table: ProfileTable, **fields: Any) -> PrivacyProfile:
     """Copy a profile with another table and other statements."""
-    # Not by the constructor, which would read the profile again.
+    # Not by the constructor, which would tabulate the profile again.
     copy = object.__new__(type(profile))
     vars(copy).update(vars(profile) | {"table": table} | fields)
     return copy
 
 
 def largest_profile(profiles: Sequence[PrivacyProfile], **statement: str) -> PrivacyProfile:
-    """Profile of a release that is one of several, chosen without sight of the records."""
+    """Profile that holds for each of several releases, one of which is chosen publicly."""
     epsilons = np.unique(np.concatenate([profile.table.epsilons for profile in profiles]))
     deltas = np.max([profile.table.delta(epsilons) for profile in profiles], axis=0)
     largest = ProfileTable(epsilons, falling(deltas))
@@ -239,7 +240,7 @@ def _stated_neighbours(profile: Any) -> str | None:
     owner = getattr(profile, "__self__", profile)
     if isinstance(owner, PrivacyGuarantee | PrivacyProfile):
         return owner.neighbours
-    # Its accountants state no relation; their proofs are for one record more or less.
+    # Accountants of Opacus state no relation; their proofs are for add-remove.
     if type(owner).__module__.partition(".")[0] == "opacus":
         return "add-remove"
     relation = getattr(owner, "neighboring_relation", None)
@@ -270,13 +271,13 @@ def _table_of(profile: Any) -> ProfileTable:
 
 
 def _evaluated(function: Callable[[Any], Any], epsilons: Array) -> Array:
-    """Evaluate a function of a number or of an array; arrays count where they agree."""
-    # One value shows whether the function treats an array elementwise.
+    """Evaluate a function that takes a number, or also an array, at all epsilons."""
+    # Compared with one value: the function may not treat an array elementwise.
     middle = epsilons.size // 2
     one = _number(function(float(epsilons[middle])))
     try:
         deltas = np.asarray(function(epsilons.copy()), dtype=float)
-    except Exception:  # functions of a number raise what they like on an array
+    except Exception:  # of any kind, if the function takes numbers alone
         deltas = np.empty(0)
     if deltas.shape == epsilons.shape and np.isclose(deltas[middle], one, rtol=1e-9, atol=0):
         return deltas
@@ -289,7 +290,7 @@ def _number(value: Any) -> float:
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"A privacy profile must give real numbers, got {type(value).__name__}.")
     number = float(value)
-    # Up: what is between two floats would be promised too little.
+    # Up: the bound must not be below the stated value.
     return round_up(check_real(value, "profile")) if math.isfinite(number) else number
 
 
@@ -309,7 +310,7 @@ def _stated_deltas(guarantee: PrivacyGuarantee, epsilons: Array) -> Array:
 
 
 def _from_epsilons(get_epsilon: Callable[..., Any]) -> ProfileTable:
-    """Table of an accountant that gives epsilon for a delta: points of the same profile."""
+    """Table of the profile of an accountant that offers only epsilon(delta)."""
     points: dict[float, float] = {0.0: 1.0}
     for delta in _DELTAS:
         try:
@@ -323,7 +324,7 @@ def _from_epsilons(get_epsilon: Callable[..., Any]) -> ProfileTable:
     if len(points) == 1:
         raise ValueError("The accountant gives no finite epsilon.")
     epsilons = np.array(sorted(points))
-    # A bound at a smaller epsilon holds at a larger one: the table may be made to fall.
+    # A bound at a smaller epsilon also holds at a larger one.
     return ProfileTable(epsilons, np.minimum.accumulate([points[x] for x in epsilons]))
 
 
@@ -341,5 +342,6 @@ def takes_epsilon_alone(function: Callable[..., Any]) -> bool:
         return False
     except ValueError:  # without a signature, such as some compiled functions
         return True
-    given = signature.parameters.get("n_samples")  # (estimator, n_samples=None)
-    return given is None or given.kind is given.KEYWORD_ONLY  # as where a partial has set it
+    n_samples = signature.parameters.get("n_samples")  # of (estimator, n_samples=None)
+    # Keyword-only where a partial has set it.
+    return n_samples is None or n_samples.kind is n_samples.KEYWORD_ONLY

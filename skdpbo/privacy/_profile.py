@@ -1,7 +1,7 @@
-"""Privacy profiles in log space, and roots that always lie on the private side.
+"""Privacy profiles delta(epsilon) in log space, and roots rounded to the private side.
 
-A privacy profile is delta as a function of epsilon. Nothing here subtracts nearly equal numbers
-or forms exp(epsilon), so values far below the smallest float keep a finite logarithm.
+Nothing here subtracts nearly equal numbers or forms exp(epsilon), so that deltas far below the
+smallest float have a finite logarithm.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def with_error(log_delta: float, mu: float = 0.0) -> float:
 def log_sum_exp(terms: Array) -> float:
     """Log of the sum of exp(terms), of shape (n,), n > 0; bit for bit that of SciPy 1.15 or newer.
 
-    Calibrations sum thousands of times, and SciPy's general one takes up to ten times as long.
+    Calibrations call it thousands of times; SciPy's `logsumexp` takes up to ten times as long.
     """
     largest = terms.max()
     if not math.isfinite(largest):
@@ -71,19 +71,17 @@ def upper_log_gaussian_delta(mu: float, epsilon: Array) -> Array:
 def _log_gaussian_delta_positive(mu: float, epsilon: Array) -> Array:
     x = (epsilon / mu - mu / 2) / math.sqrt(2)
     width = mu / math.sqrt(2)
-    # 12 nodes are exact to rounding on so short an interval.
     if width < 0.5:
-        # erfcx(x) - erfcx(x + width) as an integral, which does not cancel for small mu.
+        # erfcx(x) - erfcx(x + width) as an integral, which does not cancel for small mu; on so
+        # short an interval 12 nodes are exact up to rounding.
         half = width / 2
         t = x[..., None] + half * (1 + _NODES)
         difference = half * (_minus_erfcx_slope(t) @ _WEIGHTS)
         return -(x**2) + np.log(difference / 2)
     # erfcx is erfc(x) e^(x^2): delta = e^(-x^2) (erfcx(x) - erfcx(x + width)) / 2.
     from_erfcx = -(x**2) + np.log((erfcx(x) - erfcx(x + width)) / 2)
-    a = log_ndtr(-math.sqrt(2) * x)
-    b = epsilon + log_ndtr(-math.sqrt(2) * (x + width))
-    from_cdf = a + np.log(-np.expm1(np.minimum(b - a, 0.0)))
-    log_delta: Array = np.where(x > -20, from_erfcx, from_cdf)  # erfcx overflows at -26
+    # erfcx overflows at -26; from -20 on the second term is below e^-400 of the first.
+    log_delta: Array = np.where(x > -20, from_erfcx, log_ndtr(-math.sqrt(2) * x))
     return log_delta
 
 
@@ -93,7 +91,7 @@ def _minus_erfcx_slope(t: Array) -> Array:
     if np.all(t <= 8):
         return direct
     u = 1 / (2 * np.maximum(t, 8.0) ** 2)
-    # Its last term is below 4e-16 of the first from t = 8 on.
+    # From t = 8 on the last term of the series is below 4e-16 of the first.
     series = u * np.polynomial.polynomial.polyval(u, _TAIL)
     return np.where(t > 8, series, direct)
 
@@ -109,8 +107,7 @@ def log_zcdp_delta(rho: float, epsilon: float) -> float:
         b = math.exp(log_b)
         return (2 * b + 1) * rho - epsilon - math.log1p(1 / b)
 
-    # Start where the slope vanishes but for its logarithm: 2 b rho = epsilon.
-    # e^700 is a float.
+    # Start near the root, where 2 b rho = epsilon; e^700 is still a float.
     low = high = min(math.log(max(epsilon, 1e-3) / 2) - math.log(rho), 700.0)
     while slope(low) > 0 and low > -700:
         low = max(low - 2.0, -700.0)
@@ -137,9 +134,9 @@ def private_root(
         Upper bound on a log delta, decreasing if `safe_side` is 1 (x is an epsilon), increasing
         if it is -1 (x is a mu or a rho).
     log_target : float
-        What log_delta(x) must not exceed.
+        Largest log_delta(x) allowed.
     guess : float
-        Where to start, positive.
+        Start of the search, positive.
     safe_side : {1, -1}
         Whether the private values lie above or below the root.
     slack : float
@@ -147,7 +144,7 @@ def private_root(
     """
 
     def excess(x: float) -> float:
-        # A log delta of -inf is no number to interpolate by.
+        # Finite, so that brentq can interpolate.
         return max(log_delta(x) - log_target, -1e9)
 
     # First a private value by doubling or halving, then one that is not: a bracket.
@@ -164,7 +161,7 @@ def private_root(
     while excess(unsafe) <= 0:
         safe, unsafe = unsafe, unsafe / factor
         if not 1e-300 < unsafe < 1e300:
-            # Private at every magnitude that a float has: there is no root to come nearer to.
+            # Private at every magnitude of a float: there is no root.
             return safe
     # In logarithms: the root may be of any magnitude.
     bracket = sorted((math.log(safe), math.log(unsafe)))

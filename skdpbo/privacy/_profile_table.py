@@ -1,8 +1,8 @@
-"""Privacy profile by finitely many of its points, bounded from above in between.
+"""Table of points of a privacy profile, which bounds it from above in between.
 
 The profile delta(epsilon) of a pair of laws is a supremum of functions P(S) - e^epsilon Q(S). So it
-falls, and is convex in e^epsilon: a chord between two points stays above it. Where only upper
-bounds on the points are known, the chord between them is above the chord between the points.
+is decreasing, and convex in e^epsilon: the chord between two points lies above it, and the chord
+between upper bounds on them lies above that one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ Array = NDArray[np.float64]
 _N_POINTS = 1025
 _NEGLIGIBLE = 1e-30  # the table ends where delta is below it
 _LARGEST = 512.0  # end of the longest table; e^epsilon is a float there
-_SCAN = _LARGEST * 2.0 ** np.arange(-39.0, 0.1, 0.25)  # where a table may end
-# How far a stated profile may rise or leave [0, 1] by rounding errors of its own.
-_TOLERANCE = 1e-9
+_SCAN = _LARGEST * 2.0 ** np.arange(-39.0, 0.1, 0.25)  # possible ends of a table
+_TOLERANCE = 1e-9  # by which rounding may let a stated profile increase or leave [0, 1]
 _MARGIN = 1e-13  # relative; above the rounding error of a chord, which is below 1e-15
 _TINY = math.ulp(0.0)
 
@@ -60,11 +59,11 @@ class ProfileTable:
         right = np.minimum(left + 1, self.epsilons.size - 1)
         a, b = self.epsilons[left], self.epsilons[right]
         between = (x > a) & (left < right)
-        # Of points without a chord: any width that is not 0.
+        # Points without a chord get an arbitrary width that is not 0.
         x, b = np.where(between, x, a), np.where(left < right, b, a + 1.0)
         share, rest = _shares(a, x, b)
         bound = (share * self.deltas[left] + rest * self.deltas[right]) * (1 + _MARGIN)
-        # What underflows is not 0, which would state a pure guarantee.
+        # A positive bound must not underflow to 0, which would state a pure guarantee.
         bound = np.where(self.deltas[left] > 0, np.maximum(bound, _TINY), 0.0)
         return np.where(between, bound, self.deltas[left])
 
@@ -92,7 +91,7 @@ class ProfileTable:
         return high
 
     def convex(self) -> ProfileTable:
-        """Table without the points above chords of others, which say nothing of the profile."""
+        """Table without the points above chords of others, which add nothing to the bound."""
         x, deltas = self.epsilons, self.deltas
         while True:
             share, rest = _shares(x[:-2], x[1:-1], x[2:])
@@ -103,7 +102,7 @@ class ProfileTable:
             x, deltas = x[kept], deltas[kept]
 
     def doubled(self) -> ProfileTable:
-        """Profile for two changes in turn, for add-remove profiles: one record replaced.
+        """Profile for one replaced record from that for add-remove: two changes in turn.
 
         P(S) <= e^a M(S) + delta(a) <= e^(a + b) Q(S) + e^a delta(b) + delta(a), for every a + b.
         """
@@ -137,14 +136,14 @@ def tabulate(profile: Callable[[Array], Array]) -> ProfileTable:
         If a value is not a finite number in [0, 1], or the profile rises.
     """
     seen = _checked(profile, _SCAN)
-    # Accountants keep a little mass at an infinite loss: nothing falls beyond it.
+    # Accountants put a small mass on an infinite loss, below which delta does not fall.
     end = _SCAN[int(np.argmax(seen <= max(1.001 * float(seen[-1]), _NEGLIGIBLE)))]
     epsilons = np.linspace(0.0, end, _N_POINTS)
     return ProfileTable(epsilons, falling(_checked(profile, epsilons)))
 
 
 def falling(deltas: Array) -> Array:
-    """Return the largest of the values that follow: rounding never lowers a bound."""
+    """Return the running maximum from the end: the smallest decreasing upper bound."""
     bound: Array = np.maximum.accumulate(deltas[::-1])[::-1]
     return bound
 
@@ -162,7 +161,7 @@ def _checked(profile: Callable[[Array], Array], epsilons: Array) -> Array:
                 f"The privacy profile must {rule}: it is {deltas[first]:.6g} at "
                 f"epsilon={epsilons[first]:.6g}."
             )
-    # A value below zero shows the rounding error of all of them.
+    # A negative value is a rounding error, which the others may have as well.
     deltas = np.maximum(deltas, max(0.0, -float(deltas.min())))
     smallest = np.minimum.accumulate(deltas)
     rises = deltas > smallest * (1 + _TOLERANCE) + 1e-15

@@ -1,4 +1,4 @@
-"""Replace-one guarantees from others: of a record removed, then another added, and of groups."""
+"""Conversion of add-remove and group guarantees to replace-one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SAME_GROUP = "a replaced record stays in its group"
 
 
 def as_replace_one(stated: Stated) -> Stated:
-    """Return what a guarantee or profile for another relation says of one replaced record.
+    """Return the replace-one guarantee that a guarantee for another relation implies.
 
-    For add-remove the two data sets are two steps apart: 2 epsilon for a pure guarantee, 2 mu for
-    a Gaussian one, and (2 epsilon, (1 + exp(epsilon)) delta) for a pair. A replaced record that
-    stays in its group is a replaced group: the same numbers.
+    Replacing a record is removing one and adding another: two steps for add-remove, which give
+    2 epsilon for a pure guarantee, 2 mu for a Gaussian one, and (2 epsilon, (1 + exp(epsilon))
+    delta) for a pair. Replacing a record within its group replaces the group: the same numbers.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def as_replace_one(stated: Stated) -> Stated:
     Raises
     ------
     ValueError
-        For any other relation, or if delta comes out at 1 or above. Add-remove does not follow
-        from replace-one, which reveals the number of records.
+        For any other relation, or if the resulting delta is 1 or above. The converse conversion
+        does not exist: replace-one guarantees reveal the number of records.
 
     References
     ----------
@@ -69,7 +69,7 @@ def as_replace_one(stated: Stated) -> Stated:
         )
     if stated.neighbours == _REPLACED:
         return stated
-    # A group holds the record: hiding the whole group hides it too.
+    # The group contains the record.
     if isinstance(stated, PrivacyGuarantee) and stated.neighbours in GROUP_RELATIONS.values():
         return _converted(stated, _REPLACED).assuming(_SAME_GROUP)
     if stated.neighbours != _ADDED:
@@ -84,10 +84,10 @@ def as_replace_one(stated: Stated) -> Stated:
 
 
 def common_relation(relations: Iterable[str]) -> str | None:
-    """Return the relation to which those of records and of groups are converted, or None.
+    """Return the relation to which different relations of records and groups are converted.
 
-    None if there is one of them at most. For records beside groups it is that of one replaced
-    record: nothing holds for a group then.
+    None if there are fewer than two. With one for records among them it is "replace-one", as
+    guarantees for records state nothing for groups.
     """
     found = {*relations}.intersection(RELATIONS)
     if len(found) < 2:
@@ -96,14 +96,12 @@ def common_relation(relations: Iterable[str]) -> str | None:
 
 
 def in_one_relation(guarantees: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Return the guarantees in the `common_relation` of those for records and groups.
-
-    Any other relation stays as it is stated.
+    """Return the guarantees, those for records and groups converted to their `common_relation`.
 
     Raises
     ------
     ValueError
-        If one that is to be converted says nothing for the common relation.
+        If a conversion would need a delta of 1 or above.
     """
     relation = common_relation(g.neighbours for g in guarantees)
     if relation == _REPLACED:
@@ -114,24 +112,24 @@ def in_one_relation(guarantees: Sequence[PrivacyGuarantee]) -> list[PrivacyGuara
 
 
 def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
-    """Return what a guarantee says of one replaced record or group, in twice the steps or none."""
+    """Return a guarantee for one replaced record or group: the same, or that of two steps."""
     if stated.neighbours in (_REPLACED, _GROUP_REPLACED):
         copy = replace(stated, neighbours=relation)
         set_fields(copy, parts=tuple(_converted(part, relation) for part in stated.parts))
         return copy
-    if stated.parts:  # composed anew at the same delta
-        with suppress(ValueError):  # no epsilon holds for the parts at this delta
+    if stated.parts:  # composed again, at the same delta
+        with suppress(ValueError):  # if no epsilon holds for the parts at this delta
             return compose(
                 *(_converted(part, relation) for part in stated.parts), delta=stated.delta
             ).assuming(*stated.assumptions, status=stated.status)
     reference = "; ".join(filter(None, (stated.reference, _CONVERTED)))
     if stated.mu is not None and stated.delta > 0 and stated.statistical_distance == 0:
-        # Two steps of mu are one of 2 mu (Dong, Roth and Su 2022, Theorem 2.14), at the same delta.
-        # A guarantee with a delta states a positive epsilon.
+        # 2 mu at the same delta (Dong, Roth and Su 2022, Theorem 2.14). PrivacyGuarantee allows
+        # epsilon 0 with delta 0 alone.
         epsilon = max(epsilon_from_mu(2 * stated.mu, stated.delta), math.ulp(0.0))
         numbers: dict[str, Any] = {"epsilon": epsilon, "mu": 2 * stated.mu}
     else:
-        # (2 epsilon, (1 + e^epsilon) delta), rounded up; the curve and its distance stay with it.
+        # (2 epsilon, (1 + e^epsilon) delta), rounded up; 2 mu keeps the statistical distance.
         delta = 0.0
         if stated.delta > 0:
             # 1e-15: more than the errors of exp, of the sum and of this product.

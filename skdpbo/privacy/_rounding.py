@@ -26,22 +26,21 @@ def round_down(value: Fraction | float) -> float:
 def round_up_root(square: Fraction | float) -> float:
     """Return a float at or above the square root of `square`, by one ulp at most; inf beyond."""
     exact = Fraction(square)
-    # Brought near 1 by a power of 4: as a float it neither vanishes nor overflows.
+    # Scaled near 1 by a power of 4, so that the float neither underflows nor overflows.
     shift = (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2
     scaled = exact / Fraction(4) ** shift
     root = math.sqrt(float(scaled))
-    # The square was rounded to a float, and its root again: either may fall short.
+    # Rounding the square and its root may each have lowered the result.
     while Fraction(root) ** 2 < scaled:
         root = math.nextafter(root, math.inf)
     return round_up(Fraction(root) * Fraction(2) ** shift)
 
 
 def text_below(value: Fraction | float) -> str:
-    """Return the fewest digits of the largest float that is not above `value`, positive."""
+    """Return the shortest text of the largest float that is not above `value` > 0."""
     return repr(round_down(value)).removesuffix(".0")
 
 
 def one_plus_exp(epsilon: float) -> float:
-    """Return 1 + e^epsilon; inf beyond the largest float, so that no delta is understated."""
-    # The largest float is about e^709.78.
+    """Return 1 + e^epsilon; inf from epsilon = 709 on, where it nears the largest float."""
     return 1 + math.exp(epsilon) if epsilon < 709 else math.inf

@@ -1,13 +1,13 @@
-"""HTML form of fitted estimators with the statement of their guarantee."""
+"""HTML representation of fitted estimators with the statement of their guarantee."""
 
 import html
 from typing import Any
 
 
 class StatedHTML:
-    """Estimators whose HTML form shows ``privacy_``, which is public.
+    """Mixin of estimators whose HTML representation shows ``privacy_``, which is public.
 
-    It comes before scikit-learn's `BaseEstimator` in the list of bases.
+    List it before scikit-learn's `BaseEstimator` among the bases.
     """
 
     def _repr_html_inner(self) -> str:

@@ -1,8 +1,8 @@
 """Gaussian-process surrogates of an objective.
 
-Internal: the floors above import it, and no page of the documentation does. What is computed from
-public and released values is post-processing and needs no noise. The secret trajectories of Kusner
-et al. (`model_selection/papers`) give it protected values: what it returns is then as protected.
+Internal. Results computed from public and released values are post-processing and need no noise.
+The secret trajectories of Kusner et al. (`model_selection/papers`) pass protected values: results
+are then as protected as these.
 """
 
 from skdpbo.surrogate._acquisition import (

@@ -135,7 +135,7 @@ def select_batch(
     allowed = np.ones(posterior.n_candidates, dtype=bool)
     if exclude is not None:
         allowed[np.asarray(exclude, dtype=np.intp)] = False
-    # One point imagines no value, and a copy costs O(T n).
+    # A copy costs O(T n), and is not needed for one point.
     imagined = posterior if batch_size == 1 else posterior.copy()
     batch: list[int] = []
     while len(batch) < batch_size and allowed.any():
@@ -184,7 +184,7 @@ def greedy_information_gain(
         i = int(std.argmax())
         # Chain rule of mutual information: one half log(1 + sigma_t^2 / sigma^2) a point.
         gain += 0.5 * math.log1p(std[i] ** 2 / noise_variance)
-        # Any value: variances do not depend on it.
+        # An arbitrary value: variances do not depend on it.
         posterior.append(i, 0.0)
     return gain
 

@@ -25,12 +25,12 @@ from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_choles
 
 BoolArray = npt.NDArray[np.bool_]
 
-#: Half-width of the box around theta that is searched, in length-scales. A value further away says
-#: next to nothing about the gradient of a stationary process; with a polynomial kernel, whose
-#: variance grows without limit, it keeps the points from running away.
+#: Half-width of the box around theta that is searched, in length-scales. Values further away carry
+#: little information about the gradient of a stationary process; for a polynomial kernel, whose
+#: variance is unbounded, the box keeps the points from diverging.
 _REACH = 3.0
 
-# Multiples of the radius that is best without earlier points; with some, another may be.
+# Multiples, to be tried, of the radius that is optimal without earlier points.
 _RADII = (0.5, 1.0, 2.0)
 _SYMMETRY_BREAKING = 1e-2
 
@@ -115,11 +115,11 @@ class Box:
     scale: FloatArray
 
     def fold(self, Z: FloatArray) -> FloatArray:
-        """Mirror at the faces what lies outside, shape (b, d)."""
-        # Clipping alone would press the points of a design onto one face.
+        """Reflect points outside of the box at its faces, shape (b, d)."""
+        # Clipping alone would move several points of a design onto one face.
         Z = self.low + np.abs(Z - self.low)
         Z = self.high - np.abs(self.high - Z)
-        # What a second mirroring would need is clipped.
+        # Clipped where a further reflection would be needed.
         return np.clip(Z, self.low, self.high)
 
 
@@ -137,8 +137,8 @@ def search_box(
         raise ValueError("every lower bound must be below its upper bound.")
     variance = varying_variance(kernel, theta)
     slopes = prior_gradient_covariance(kernel, theta).diagonal()
-    # A coordinate on which the kernel does not depend has no scale of its own.
-    # Of an RBF kernel the variance of a slope is v / l^2: the ratio is its length-scale.
+    # For an RBF kernel the variance of a slope is v / l^2, so that this is the length-scale; 1 for
+    # a coordinate on which the kernel does not depend.
     scale = np.sqrt(variance / np.where(slopes > 0.0, slopes, variance))
     near = np.clip(theta, low, high)  # theta itself may lie outside
     return Box(
@@ -192,12 +192,12 @@ def minimise_trace(
 def smallest_sufficient(
     best: Callable[[int], tuple[FloatArray, float]], low: int, high: int, tol: float
 ) -> FloatArray:
-    """Smallest design whose trace is at most tol, the largest one if there is none.
+    """Smallest design whose trace is at most tol; if there is none, that of `high` points.
 
     Parameters
     ----------
     best : callable
-        b -> a design of b points and its trace, which falls with b.
+        b -> a design of b points and its trace, which decreases with b.
     low, high : int
         Range of b, ends included.
     tol : float
@@ -238,13 +238,13 @@ def _starting_designs(
     # Most uncertain directions first.
     _, E = np.linalg.eigh(objective.covariance * np.outer(box.scale, box.scale))
     E = E[:, ::-1].T
-    # Best radius of a simplex of d + 1 points without history: its error per direction, as a share
-    # of the prior variance, is r^2 / 2 + nugget / (k r^2).
+    # Optimal radius of a simplex of d + 1 points without earlier points. Its error per direction,
+    # as a share of the prior variance, is r^2 / 2 + nugget / (k r^2)
+    # (docs/theory/gradient_design.md, Optimum without history).
     variance = varying_variance(objective.kernel, theta)
-    # docs/theory/gradient_design.md, Optimum without history.
     radius = float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
     designs = [_simplex_shells(b, E)]
-    # Where earlier points fix the level at theta, b steps show b directions, a simplex b - 1.
+    # If earlier points determine f(theta), b steps determine b directions, a simplex b - 1.
     if b <= d:
         designs.append(E[:b])
     room = np.minimum(theta - box.low, box.high - theta) / box.scale
@@ -254,7 +254,7 @@ def _starting_designs(
         designs.append(_boundary_design(b, np.diag(inward)[steepest], (room < radius)[steepest]))
     designs = [radius * Z for Z in designs]
     if len(objective.D) >= b:
-        # Mirror image of the latest design: what is of second order cancels.
+        # Mirror image of the latest design: second-order errors cancel.
         designs.append((objective.D[-b:].mean(axis=0) - objective.D[-b:]) / box.scale)
     designs = [_perturbed(Z, radius, rng) for Z in designs]
     for _ in range(n_starts - 1):
@@ -265,16 +265,17 @@ def _starting_designs(
 
 # public randomness
 def _perturbed(Z: FloatArray, radius: float, rng: np.random.RandomState) -> FloatArray:
-    """Leave exact symmetry, in which a descent could be caught."""
+    """Perturb a symmetric design, which may be a saddle point of the descent."""
     # A point moves by about 1 % of the radius in any dimension.
     size = _SYMMETRY_BREAKING * radius / np.sqrt(Z.shape[1])
     return np.asarray(Z + size * rng.standard_normal(Z.shape))
 
 
 def _simplex_shells(b: int, E: FloatArray) -> FloatArray:
-    """Regular simplices in the span of the first rows of E (d, d): b points around the origin.
+    """Regular simplex in the span of the first rows of E (d, d): b points around the origin.
 
-    Of min(b, d + 1) vertices at distance 1; further points go to mirrored and to wider copies.
+    It has min(b, d + 1) vertices at distance 1; further points are those of mirrored and wider
+    copies.
     """
     vertices = min(b, len(E) + 1)
     if vertices == 1:
@@ -288,10 +289,10 @@ def _simplex_shells(b: int, E: FloatArray) -> FloatArray:
 
 
 def _boundary_design(b: int, axes: FloatArray, tight: BoolArray) -> FloatArray:
-    """One step inwards along each axis (rows, (d, d)) without room, a simplex along the others.
+    """One step inwards along each `tight` axis (row of `axes`, (d, d)), a simplex in the others.
 
-    In a corner the remaining point goes to the diagonal. That beats the corner itself from three
-    dimensions on: a difference to the corner would have twice the noise.
+    In a corner the remaining point lies on the diagonal, which from three dimensions on is better
+    than the corner itself: differences to the corner have twice the noise.
     """
     steps, free = axes[tight], axes[~tight]
     if len(free):
@@ -302,7 +303,7 @@ def _boundary_design(b: int, axes: FloatArray, tight: BoolArray) -> FloatArray:
 
 
 def _shells(b: int, design: FloatArray, *, mirrored: bool) -> FloatArray:
-    """First b points of a design and of wider copies, every other one mirrored or none."""
+    """First b points of a design and of wider copies; if `mirrored`, every other copy is."""
     n_copies = -(-b // len(design))
     if mirrored:
         factors = [(-1.0) ** s * (1.0 + 0.5 * (s // 2)) for s in range(n_copies)]
@@ -317,7 +318,7 @@ def _descend(
     """Quasi-Newton descent in units of the length-scales."""
     b, d = Z.shape
     start = objective(Z)[0]
-    # The trace relative to the start's: tolerances are relative, whatever the units of f.
+    # The trace is divided by its initial value: tolerances are relative, whatever the units of f.
     unit = max(start, np.finfo(np.float64).tiny)
 
     def scaled(u: FloatArray) -> tuple[float, FloatArray]:
@@ -331,7 +332,7 @@ def _descend(
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(np.tile(low, b), np.tile(high, b), strict=True)),
-        # 1e-9: either a small gain ends a descent, or an optimum that is exact.
+        # ftol ends the descent in practice; gtol only at an exact optimum.
         options={"maxiter": max_iter, "ftol": 1e-5, "gtol": 1e-9},
     )
     # Back in the units of theta a point may leave the box by a rounding error.

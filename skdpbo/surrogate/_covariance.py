@@ -78,7 +78,7 @@ class _Pair:
     def contract(self, W: FloatArray) -> FloatArray:
         of_a = of_b = W
         if self.is_product:
-            # Product rule; kept from `value`, as a trial of theta asks for both.
+            # Product rule, with the values that `value` has kept.
             of_a, of_b = W * self.values[1], W * self.values[0]
         return np.concatenate([self.a.contract(of_a), self.b.contract(of_b)])
 
@@ -95,7 +95,7 @@ class _Stationary:
         self.p = 0 if parameter.fixed else parameter.n_elements
         self.length_scale = np.asarray(kernel.length_scale, dtype=np.float64)
         self.X = X - X.mean(axis=0)  # distances keep more digits near the origin
-        # One length-scale divides all distances: they are computed once for all theta.
+        # With one length-scale, distances are computed once for all theta.
         self.distances = None if self.anisotropic else cdist(self.X, self.X)
         self.nu = kernel.nu if type(kernel) is Matern else math.inf
 
@@ -107,7 +107,7 @@ class _Stationary:
         else:
             self.A = self.X / self.length_scale
             self.r = cdist(self.A, self.A)
-        # The slope is g(r) = -k'(r) / r, in which r cancels: nothing is divided at r = 0.
+        # The slope is g(r) = -k'(r) / r, in which r cancels: no division by 0.
         if self.nu == math.inf:  # the squared exponential
             self.slope = np.exp(-0.5 * self.r * self.r)
             return self.slope

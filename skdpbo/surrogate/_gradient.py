@@ -1,4 +1,4 @@
-"""Posterior of the gradient of a Gaussian process, and designs that make it certain."""
+"""Posterior of the gradient of a Gaussian process, and designs that minimise its variance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skdpbo.surrogate._batch_design import (
 from skdpbo.surrogate._kernels import differentiable, prior_gradient_covariance, varying_variance
 from skdpbo.surrogate._linalg import FloatArray, GrowingSystem, one_blas_thread
 
-#: A design takes into account this many earlier points, or four times d + 1 if that is more.
+#: Largest number of earlier points in a design; 4 (d + 1) if that is more.
 _LARGEST_HISTORY = 256
 
 
@@ -48,13 +48,13 @@ class GradientPosterior:
     noise_variance : float, default=0.0
         Variance of the noise in an observed value, in squared units of the values.
     jitter : float, default=1e-9
-        Share of the prior variance (of its constant part nothing) that is added to the diagonal
-        to factor a nearly singular M. Refinement removes its effect on the weights.
+        Share of the prior variance (without its constant part) that is added to the diagonal to
+        factor a nearly singular M. Refinement removes its effect on the weights.
     design_jitter : float, default=1e-4
-        Share of the prior variance that a design allows for as noise in each value, beside
-        `noise_variance`. It keeps the points apart: around `theta` alone, d + 1 points are placed
-        at about ``(2 * design_jitter) ** 0.25`` length-scales. Smaller values suit losses that
-        are smooth to more digits.
+        Noise variance that a design assumes in each value besides `noise_variance`, as a share of
+        the prior variance. It keeps the points apart: without earlier points, d + 1 points are
+        placed at about ``(2 * design_jitter) ** 0.25`` length-scales from `theta`. Smaller values
+        suit losses that are smooth to more digits.
     cache_size : int or None, default=None
         Number of points kept, the latest ones; None keeps all.
 
@@ -95,7 +95,7 @@ class GradientPosterior:
         self.noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
         self.jitter = check_within(jitter, "jitter", "[0, inf)")
         self.design_jitter = check_within(design_jitter, "design_jitter", "[0, inf)")
-        # A descent may move two points into one: without noise their covariance would be singular.
+        # A descent may let two points coincide: without noise their covariance is singular.
         if not self.design_jitter + self.noise_variance > 0.0:
             raise ValueError("design_jitter or noise_variance must be positive.")
         self.cache_size = None if cache_size is None else check_count(cache_size, "cache_size")
@@ -137,8 +137,8 @@ class GradientPosterior:
         self._system = self._system.extended(cross)
         if self.cache_size is not None and len(points) > self.cache_size:
             points = points[-self.cache_size :]
-            # Rows leave at the top of the factor, where nothing can be cut off: anew.
-            # A copy: a view would keep the rows that left in memory.
+            # Without its first rows, the matrix has to be factored again. A copy: a view would keep
+            # the dropped rows in memory.
             kept = self._system.matrix[-self.cache_size :, -self.cache_size :].copy()
             self._system = self._system.factored(kept)
         self._points = points
@@ -215,12 +215,12 @@ class GradientPosterior:
         random_state: int | np.random.RandomState | None = 0,
         max_iter: int = 60,
     ) -> FloatArray:
-        """Points that make the gradient at theta most certain (Algorithm 1, line 4).
+        """Points that minimise the uncertainty of the gradient at theta (Algorithm 1, line 4).
 
         Minimises the trace of the posterior gradient covariance given the points so far and the
         new ones, with `noise_variance` and `design_jitter`, by L-BFGS-B with analytic
-        derivatives. Of more than ``max(256, 4 * (d + 1))`` points so far only the nearest to
-        theta are taken into account, which is an upper bound of the trace.
+        derivatives. Of the points so far, only the ``max(256, 4 * (d + 1))`` nearest to theta are
+        used, which gives an upper bound of the trace.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class GradientPosterior:
             the boundary.
         n_starts : int, default=1
             Number of descents. The first starts from the best of a few symmetric designs, the
-            others from further ones and from random rotations; it is rarely worth more than one.
+            others from further ones and from random rotations. More than one is rarely worth it.
         random_state : int, RandomState or None, default=0
             Public randomness of the starting designs.
         max_iter : int, default=60
@@ -291,8 +291,7 @@ class GradientPosterior:
         Returns
         -------
         Z : ndarray of shape (b, d)
-            b = 0 where the points so far suffice; b = max_batch_size where even that many do not
-            reach the tolerance.
+            b = 0 if the points so far suffice; b = max_batch_size if even that many do not.
         """
         check_positive(tol, "tol")
         if max_batch_size is not None:
@@ -303,9 +302,9 @@ class GradientPosterior:
             if objective.trace <= tol:
                 return np.empty((0, d))
             best = partial(minimise_trace, objective, box, random_state=random_state)
-            # Ascending: the sum of the d - b smallest is what b points leave at the least.
+            # Lower bound on the trace after b points: the sum of the d - b smallest eigenvalues, by
+            # Weyl's inequality (docs/theory/gradient_design.md, Algorithm 2).
             remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
-            # docs/theory/gradient_design.md, Algorithm 2, by Weyl's inequality.
             low = d - int(np.searchsorted(remaining, tol, side="right"))  # fewer are not enough
             high = d + 1 if max_batch_size is None else max_batch_size
             return smallest_sufficient(best, max(1, min(low, high)), high, tol)
@@ -323,9 +322,9 @@ class GradientPosterior:
         box = search_box(self._derivatives, theta, bounds)
         D = np.empty((0, len(theta))) if self._points is None else self._points
         limit = max(_LARGEST_HISTORY, 4 * (len(theta) + 1))
-        if len(D) > limit:  # without the others the trace is larger: the design errs on that side
+        if len(D) > limit:  # fewer points give an upper bound of the trace
             distance = np.sum(((D - theta) / box.scale) ** 2, axis=1)
-            # In the order of their time: the starting designs mirror the latest ones.
+            # In chronological order: the starting designs mirror the latest points.
             D = D[np.sort(np.argsort(distance, kind="stable")[:limit])]
         nugget = self.noise_variance + self.design_jitter * varying_variance(
             self._derivatives, theta

@@ -1,4 +1,4 @@
-"""Kernel hyper-parameters by maximum marginal likelihood, its gradient, and when to fit again."""
+"""Kernel hyper-parameters by maximum marginal likelihood, and the schedule of fits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skdpbo.surrogate._linalg import (
 )
 
 _NOISE_START = 0.01  # as a share of the variance of y
-_LEAST_SCALE = 1e-150  # of y: squares of smaller ones are no floats
+_LEAST_SCALE = 1e-150  # of y; squares of smaller values underflow
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
@@ -44,7 +44,7 @@ class FittedHyperparameters:
     prior_mean : float
         Mean of y.
     y_scale : float
-        Standard deviation of y, 1.0 where y is constant or it is below 1e-150.
+        Standard deviation of y; 1.0 if y is constant or the deviation below 1e-150.
     unit_kernel : sklearn.gaussian_process.kernels.Kernel
         Fitted kernel of the standardised values.
     unit_noise_variance : float
@@ -203,14 +203,14 @@ def _starts(
     """Starts in the bounds, shape (n_starts, p): previous, template, a Kronecker sequence."""
     known = [(kernel.theta, _NOISE_START)]
     if previous is not None:
-        # Where none was fitted it is 0, which has no logarithm.
+        # It is 0 if none was fitted.
         noise = max(previous.unit_noise_variance, np.finfo(np.float64).tiny)
         known.insert(0, (previous.unit_kernel.theta, noise))
     p = len(bounds)
     points = np.array([np.append(theta, math.log(noise))[:p] for theta, noise in known])
     # The generalised golden ratio: the root of x^(p+1) = x + 1 gives evenly spread points.
     root = 2.0
-    for _ in range(64):  # each round shrinks the error by p + 1 or more: exact long before
+    for _ in range(64):  # the error shrinks by a factor p + 1 or more each time
         root = (1.0 + root) ** (1.0 / (p + 1))
     steps = np.outer(np.arange(1, n_starts), root ** -np.arange(1.0, p + 1.0))
     low, high = bounds.T
@@ -225,7 +225,7 @@ def _minimise(
     """Best local minimum over the starts, and its value."""
     if starts.shape[1] == 0:  # nothing is free
         return starts[0], objective(starts[0])[0]
-    # Looser than SciPy's defaults: smaller differences in likelihood distinguish no two kernels.
+    # Looser than SciPy's defaults: smaller differences of the likelihood do not matter.
     options = {"maxiter": 100, "ftol": 1e-7, "gtol": 1e-4}
     results = [
         minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
@@ -272,7 +272,7 @@ def negative_log_marginal_likelihood(
         gradient = np.empty(len(x))
         gradient[:p] = -0.5 * covariance.contract(W)
         if len(x) > p:
-            # By the logarithm of the noise: dK = noise I.
+            # The derivative of K by the logarithm of the noise is noise I.
             gradient[p] = -0.5 * noise * float(W.trace())
         return value + constant, gradient
 

@@ -101,7 +101,7 @@ def differentiable(kernel: Any) -> DifferentiableKernel:
         return _Stationary(np.asarray(kernel.length_scale, dtype=np.float64), matern52_profile)
     if kind is Sum or kind is Product:
         a, b = differentiable(kernel.k1), differentiable(kernel.k2)
-        # Of (c + a)(d + b) all values share c d alone.
+        # The constant part of (c + a)(d + b) is c d.
         return _Sum(a, b, a.level + b.level) if kind is Sum else _Product(a, b, a.level * b.level)
     if kind is Exponentiation and kernel.exponent == int(kernel.exponent) >= 1:
         if kernel.exponent == 1:
@@ -137,13 +137,13 @@ def prior_gradient_covariance(kernel: DifferentiableKernel, x: FloatArray) -> Fl
 def varying_variance(kernel: DifferentiableKernel, x: FloatArray) -> float:
     """Prior variance of f(x) without the constant part: the unit of small noise variances."""
     variance = float(kernel.gradients(x, x[None]).value[0])
-    # Of a constant alone nothing varies, and a unit of 0 would mean no jitter at all.
+    # A kernel that is constant would have the unit 0, and so no jitter.
     return variance - kernel.level if variance > kernel.level else variance
 
 
 @dataclass(frozen=True)
 class _Constant:
-    level: float  # its value
+    level: float  # value of the kernel
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         value = np.full((len(X), len(Y)), self.level)
@@ -187,7 +187,7 @@ def matern52_profile(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]
     """Matern 5/2; q of any shape."""
     s = np.sqrt(5.0 * q)
     e = np.exp(-s)
-    # g = -k'(r) / r and h = -g'(r) / r, in which r cancels: nothing is divided at r = 0.
+    # g = -k'(r) / r and h = -g'(r) / r, in which r cancels: no division by 0.
     return (1.0 + s + q * (5.0 / 3.0)) * e, (5.0 / 3.0) * (1.0 + s) * e, (25.0 / 3.0) * e
 
 
@@ -201,7 +201,7 @@ class _Stationary:
     level = 0.0
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
-        # Differences between nearby points keep their digits if all are measured from among them.
+        # Centred among the points, so that differences of nearby points keep their digits.
         centre = Y.mean(axis=0)
         A, B = (X - centre) / self.length_scale, (Y - centre) / self.length_scale
         q = A @ (-2.0 * B.T)  # |a - b|^2 by one matrix product
@@ -218,7 +218,7 @@ class _Stationary:
         return ValueCovariance(k, contract)
 
     def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
-        # Differences, not the product form of `values`: one row of them is cheap, and exact near x.
+        # Differences, not the product form of `values`: cheap for one point, and exact near x.
         U = (x - Y) / self.length_scale
         k, g, h = self.profile(np.einsum("jd,jd->j", U, U))
         dy = g[:, None] * U / self.length_scale
@@ -259,7 +259,7 @@ class _Product:
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         a = self.a.values(X, Y)
-        if self.b is self.a:  # a square: once, as squares of squares take 2^n of these otherwise
+        if self.b is self.a:  # evaluated once: nested squares would take 2^n evaluations
             return ValueCovariance(a.value**2, lambda W: a.contract(2 * W * a.value))
         b = self.b.values(X, Y)
         return ValueCovariance(
@@ -288,9 +288,9 @@ class _Product:
         )
 
 
-#: A covariance function with the derivatives that are needed here: ``values(X, Y)``, the covariance
-#: of f(X) and f(Y), ``gradients(x, Y)``, that of grad f(x) and f(Y), and `level`, the part of the
-#: variance that all values share (a constant in a sum).
+#: Covariance function with derivatives: ``values(X, Y)``, the covariance of f(X) and f(Y),
+#: ``gradients(x, Y)``, that of grad f(x) and f(Y), and `level`, the constant part of the variance
+#: (of a constant in a sum).
 DifferentiableKernel = _Constant | _DotProduct | _Stationary | _Sum | _Product
 
 

@@ -13,7 +13,7 @@ from skdpbo.surrogate._kernels import matern52_profile, rbf_profile
 from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_cholesky
 
 _BOUNDS = 0.05, 5.0  # of the length-scale
-_GRID_SIZE = 9  # neighbours differ by a factor of 1.8
+_GRID_SIZE = 9  # length-scales by factors of 1.8
 _PROFILES = {"rbf": rbf_profile, "matern52": matern52_profile}
 
 
@@ -33,10 +33,8 @@ def fit_length_scale_to_gradients(
         u = (\theta_t - \theta_{t'}) / l, \quad r = |u|,
 
     with g = h = k for the squared exponential. Their marginal likelihood, times a log-normal
-    prior for l of standard deviation 1, is maximised over l and v. Without two gradients, or where
-    noise hides them, l is the centre of the prior.
-
-    Gradients must be public or already released; clipped or rounded ones are taken as they are.
+    prior for l of standard deviation 1, is maximised over l and v. With fewer than two gradients,
+    or only zero ones, l is the centre of the prior. Clipping and rounding of gradients are ignored.
 
     Parameters
     ----------
@@ -70,10 +68,11 @@ def fit_length_scale_to_gradients(
     noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), (len(X),))
     low, high = _BOUNDS
     centre = min(max(prior_length_scale, low), high)
-    # v / l^2 by moments, a share of it where noise is as large: slopes have variance g(0) v / l^2.
+    # Estimate of v / l^2 by moments, since slopes have variance g(0) v / l^2; at least 5 % of the
+    # mean square where noise prevails.
     power = float(np.mean(G**2))
-    left = max(power - float(np.mean(noise)), 0.05 * power)
-    start = left / float(_PROFILES[kernel](np.zeros(()))[1])
+    signal = max(power - float(np.mean(noise)), 0.05 * power)
+    start = signal / float(_PROFILES[kernel](np.zeros(()))[1])
     if len(X) < 2 or start == 0.0:  # one gradient determines v / l^2 only
         return centre
     likelihood = _GradientLikelihood(X, G, noise, kernel)
@@ -84,13 +83,12 @@ def fit_length_scale_to_gradients(
         penalty = 0.5 * (log_l - math.log(prior_length_scale)) ** 2
         return penalty - likelihood(math.exp(log_l), math.exp(log_slope))
 
-    # In these logarithms the likelihood is nearly separable. Along log l it may have several
-    # optima, so that a grid comes first.
+    # The likelihood is nearly separable in the two logarithms. It may have several optima along
+    # log l: start from the best point of a grid.
     ends, log_slope = (math.log(low), math.log(high)), math.log(start)
     grid = [math.log(centre), *np.linspace(*ends, _GRID_SIZE)]
     starts = [np.array([log_l, log_slope]) for log_l in grid]
-    # Four decades either way: without bounds on the slope, noise that hides all gradients would
-    # let it run to 0.
+    # Four decades either way: if noise hides all gradients, the slope variance would tend to 0.
     bounds = [ends, (log_slope - 10.0, log_slope + 10.0)]
     found = minimize(objective, min(starts, key=objective), method="L-BFGS-B", bounds=bounds)
     # exp(log(high)) may exceed high by a rounding error.
@@ -103,9 +101,9 @@ class _GradientLikelihood:
     def __init__(self, X: FloatArray, G: FloatArray, noise: FloatArray, kernel: str) -> None:
         self.profile, self.noise = _PROFILES[kernel], noise
         differences = X - X[0]
-        # The full basis: its rows beyond q are the directions in which no two points differ.
+        # The full basis: its rows from q on are the directions in which no two points differ.
         _, singular, basis = np.linalg.svd(differences, full_matrices=True)
-        # Directions of rounding error would make the covariance along them singular.
+        # Directions of mere rounding errors would make the covariance singular.
         q = int(np.sum(singular > 1e-10 * max(singular[0], np.finfo(np.float64).tiny)))
         self.inside = G @ basis[:q].T  # (T, q)
         self.outside = G @ basis[q:].T  # (T, d - q)
@@ -117,7 +115,7 @@ class _GradientLikelihood:
         T, q = self.inside.shape
         _, g, h = self.profile(self.r2 / length_scale**2)
         across = slope_variance * g + np.diag(self.noise)
-        # Perpendicular to all differences u u' vanishes: such a direction has the covariance g.
+        # Perpendicular to all differences u u' vanishes: the covariance is that of g alone.
         total = _log_density(across, self.outside)
         if q:
             scaled = self.U / length_scale
@@ -130,8 +128,7 @@ class _GradientLikelihood:
 
 def _log_density(covariance: FloatArray, Y: FloatArray) -> float:
     """Sum of the Gaussian log densities of the columns of Y, shape (n, m)."""
-    # No direction is perpendicular where the points span all of R^d.
-    if not Y.shape[1]:
+    if not Y.shape[1]:  # the points span all of R^d: no perpendicular direction
         return 0.0
     L, _ = jittered_cholesky(covariance)
     fit = float(np.vdot(Y, cholesky_solve(L, Y)))

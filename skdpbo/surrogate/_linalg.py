@@ -1,4 +1,4 @@
-"""Cholesky factors of near-singular covariances, with explicit jitter, and systems that grow."""
+"""Cholesky factors of nearly singular covariances, with explicit jitter, and growing systems."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FloatArray = npt.NDArray[np.float64]
 #: errors of size 1e-16 in a covariance are multiplied by at most its inverse, so the posterior
 #: keeps about six digits however close two points are. It is scikit-learn's default `alpha`.
 RELATIVE_NOISE_FLOOR = 1e-10
-# More would silently take another matrix for one that is not positive semi-definite.
+# More would hide that a matrix is not positive semi-definite.
 _LARGEST_JITTER = 1e-4
-# The search through the loaded libraries takes milliseconds: once in a process.
+# Cached: searching the loaded libraries takes milliseconds.
 _controller = cache(ThreadpoolController)
-#: Corrections of a solution for the jitter: its effect on an eigenvector of eigenvalue e falls
-#: from jitter / e to (jitter / e)^3.
+#: Refinements of a solution, which reduce the effect of the jitter on an eigenvector of eigenvalue
+#: e from jitter / e to (jitter / e)^3.
 _REFINEMENTS = 2
 
 
 def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of a symmetric positive semi-definite matrix.
 
-    The matrix is factored as it is where every squared pivot is at least 5e-11 times the largest
-    diagonal entry. Otherwise the smallest of 1e-10, 1e-9, ..., 1e-4 times that entry which gives
-    such a factor is added to the diagonal.
+    Without jitter if every squared pivot is at least 5e-11 times the largest diagonal entry.
+    Otherwise the smallest of 1e-10, 1e-9, ..., 1e-4 times that entry for which this holds is added
+    to the diagonal.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
         If the matrix is not finite, or not positive definite with the largest jitter.
     """
     scale = float(A.diagonal().max())
-    # One entry that is not finite makes the sum so, without an array of flags.
+    # The sum is finite only if all entries are; unlike isfinite(A) it needs no array.
     if not (math.isfinite(float(A.sum())) and scale > 0.0):
         raise np.linalg.LinAlgError("a covariance matrix must be finite with a positive diagonal.")
     floor = RELATIVE_NOISE_FLOOR * scale
@@ -61,7 +61,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     while jitter <= _LARGEST_JITTER * scale:
         shifted = A if jitter == 0.0 else A + jitter * np.eye(len(A))
         L, info = dpotrf(shifted, lower=1, clean=1)
-        # LAPACK can succeed on a singular matrix by rounding: the pivots decide instead.
+        # Pivots are checked, as rounding may let LAPACK succeed on a singular matrix.
         if info == 0 and L.diagonal().min() ** 2 >= 0.5 * floor:
             return L, jitter
         jitter = 10.0 * jitter if jitter else floor
@@ -70,14 +70,14 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
 
 def cholesky_solve(L: FloatArray, b: FloatArray) -> FloatArray:
     """Solve ``L @ L.T @ x = b``, L of shape (n, n) and lower triangular, b (n,) or (n, m)."""
-    # Not cho_solve: on small systems its wrapper takes longer than the solve.
+    # Faster than cho_solve on small systems.
     x, _ = dpotrs(L, b, lower=1)
     return np.asarray(x)
 
 
 def cholesky_inverse(L: FloatArray) -> FloatArray:
     """Inverse of ``L @ L.T``, shape (n, n), full and exactly symmetric."""
-    lower, _ = dpotri(L, lower=1)  # clean below, zero above the diagonal
+    lower, _ = dpotri(L, lower=1)  # the lower triangle of the inverse, zero above the diagonal
     inverse = lower + lower.T
     inverse.flat[:: len(L) + 1] *= 0.5  # the diagonal was counted twice
     return np.asarray(inverse)
@@ -86,8 +86,8 @@ def cholesky_inverse(L: FloatArray) -> FloatArray:
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Return a context in which the BLAS uses one thread.
 
-    For hundreds of products of small matrices in a row. Threads gain little there, and on a busy
-    machine they wait for each other at each product.
+    For many products of small matrices, where threads gain little and, on a busy machine, wait for
+    each other at each product.
     """
     limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limited
@@ -115,7 +115,7 @@ class GrowingSystem:
     root: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def extended(self, cross: FloatArray) -> GrowingSystem:
-        """Return the system with b more rows; the factor is extended, not computed anew.
+        """Return the system with b more rows, by extending the factor.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class GrowingSystem:
         S = cross[N:] - V.T @ V
         S.flat[:: b + 1] += self.jitter
         block, info = dpotrf(S, lower=1, clean=1)
-        # A pivot below the added jitter is rounding error: the whole matrix is factored anew.
+        # A pivot below the added jitter is rounding error: factor the whole matrix again.
         if info or block.diagonal().min() ** 2 < 0.5 * self.jitter:
             return self.factored(M)
         L = np.zeros((N + b, N + b))
@@ -150,7 +150,7 @@ class GrowingSystem:
         return np.ascontiguousarray(W)
 
     def factored(self, M: FloatArray) -> GrowingSystem:
-        """Return the system of M; M + jitter I is factored anew, with more jitter if need be."""
+        """Return the system of M, from a new factor of M + jitter I (a larger jitter if needed)."""
         shifted = M.copy()
         shifted.flat[:: len(M) + 1] += self.jitter
         return GrowingSystem(self.jitter, M, jittered_cholesky(shifted)[0])

@@ -1,7 +1,4 @@
-"""Gaussian-process posterior over a finite candidate set, updated one observation at a time.
-
-Its prior is a kernel with the candidates' rows, or a matrix.
-"""
+"""Gaussian-process posterior over a finite candidate set, updated one observation at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ class CandidatePosterior:
     :math:`L L^\top = K + N`. As every observed point is a candidate, a new row of L is a column
     of V, and one more observation costs O(T n) time: no factorisation, no triangular solve.
 
-    Of public or released values it is post-processing, of protected ones it is as protected.
+    The posterior is as public or protected as the values.
 
     Parameters
     ----------
@@ -62,7 +59,7 @@ class CandidatePosterior:
     observed : ndarray of shape (T,)
         Indices of the observed candidates, in order, repeats included.
     values : ndarray of shape (T,)
-        What was observed there.
+        Observed values, in the same order.
 
     Notes
     -----
@@ -100,7 +97,7 @@ class CandidatePosterior:
             raise ValueError("prior_mean must be finite.")
         self._floor = RELATIVE_NOISE_FLOOR * float(self._prior_variance.max())
         self._T = 0
-        # Not empty: pickles would show what was in this memory before.
+        # Not np.empty: pickles would contain earlier contents of the memory.
         self._V: FloatArray = np.zeros((_INITIAL_CAPACITY, n))
         self._observed: list[int] = []
         self._values: list[float] = []
@@ -174,7 +171,7 @@ class CandidatePosterior:
         if len(indices) != len(vs):
             raise ValueError("indices and values must have the same length.")
         rows = [self._check_observation(*row) for row in zip(indices, vs, s2s, strict=True)]
-        # One value is appended faster, and append needs no positive definite block.
+        # `append` is faster for one value, and needs no positive definite block.
         if len(rows) < 2 or not self._extend_by_block(rows):
             for row in rows:
                 self.append(*row)
@@ -187,7 +184,7 @@ class CandidatePosterior:
         CandidatePosterior
             With the same observations.
         """
-        # Mean and variance may be shared: they are replaced, never written into.
+        # Mean and variance may be shared, as they are never modified in place.
         new = copy.copy(self)
         new._V = self._V[: self._T].copy()
         new._observed, new._values = [*self._observed], [*self._values]
@@ -214,10 +211,10 @@ class CandidatePosterior:
         return True
 
     def _record(self, rows: FloatArray, i: list[int], v: list[float]) -> None:
-        """Keep new rows of V, and what was observed."""
+        """Store new rows of V, and the observations."""
         end = self._T + len(i)
         if end > len(self._V):
-            # Doubled: T appends copy O(T n) numbers altogether.
+            # Doubled, so that T appends copy O(T n) numbers in total.
             grown = np.zeros((max(end, 2 * len(self._V)), self.n_candidates))
             grown[: self._T] = self._V[: self._T]
             self._V = grown
@@ -238,8 +235,8 @@ class CandidatePosterior:
 
 
 def _frozen(array: FloatArray) -> FloatArray:
-    # Results are handed out without a copy: whoever writes into one must not change the posterior.
-    # A read-only one is a view of the caller's prior mean, which may change later.
+    # Results are returned without a copy, hence read-only. A read-only input is a view of the
+    # caller's prior mean, which may change later: it is copied.
     out = np.array(array) if array.flags.writeable is False else array
     out.flags.writeable = False
     return out

@@ -1,4 +1,4 @@
-"""Two correlated tasks at the same candidates: public scores, and private ones near them."""
+"""Two correlated tasks on the same candidates: public scores and private ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def two_task_posterior(
 
     .. math:: f_{public} \sim GP(m, k), \qquad g \sim GP(0, \tau^2 k / k(0)).
 
-    It is Kusner et al.'s prior k1 (x) k2 over data sets and hyper-parameters (2015, Section 3),
-    with two data sets, as a model: no guarantee rests on it. One more value of either objective
-    costs O(T n) time.
+    This is Kusner et al.'s prior k1 (x) k2 over data sets and hyper-parameters (2015, Section 3),
+    with two data sets, used as a model: no guarantee depends on it. Another value of either
+    objective costs O(T n) time.
 
     Values must be public or already released; the posterior is then post-processing.
 
@@ -50,8 +50,8 @@ def two_task_posterior(
     Returns
     -------
     posterior : CandidatePosterior
-        Of 2 n candidates: the first n are those of the public objective, the others the same ones
-        of the private objective.
+        Over 2 n candidates: first the n candidates for the public objective, then the same ones for
+        the private objective.
 
     Examples
     --------
@@ -85,10 +85,9 @@ class _TwoTaskKernel(Kernel):  # type: ignore[misc]
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         Y = X if Y is None else Y
-        both = np.outer(X[:, -1], Y[:, -1])  # 1 where both values are private: g counts there alone
-        return np.asarray(
-            self.public(X[:, :-1], Y[:, :-1]) + both * self.difference(X[:, :-1], Y[:, :-1])
-        )
+        both_private = np.outer(X[:, -1], Y[:, -1])
+        public, difference = (k(X[:, :-1], Y[:, :-1]) for k in (self.public, self.difference))
+        return np.asarray(public + both_private * difference)
 
     def diag(self, X: FloatArray) -> FloatArray:
         """Prior variances, shape (len(X),)."""

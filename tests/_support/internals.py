@@ -25,7 +25,8 @@ HOMES = {
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
     "_record_groups": (
-        "PlacedRows count_step group_codes place_batches placed random_batches shared shared_roots"
+        "PlacedRows divide_by_group_size divide_by_root_of_group_size group_codes histogram_step "
+        "place_batches placed random_batches"
     ),
     "_reentrant_lock": "ReentrantLock",
     "_row_blocks": "BoxedRows",
@@ -80,7 +81,7 @@ HOMES = {
     "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
     "gaussian_process.sparse._private_process": "private_prior_mean",
     "gaussian_process.sparse._release_methods": "KernelMethod WhitenedMethod",
-    "gaussian_process.sparse._share_design": "designed_shares shown_parts",
+    "gaussian_process.sparse._share_design": "designed_shares recoverable_parts",
     "linear_model._class_balance": "class_counts release_balance",
     "linear_model._gradient_sum": (
         "GradientRelease gradient_sensitivity residuals_on_lattice rows_on_grid"
@@ -191,7 +192,7 @@ HOMES = {
     "model_selection.scoring._user_loss": "make_per_record_scorer",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",
     "model_selection.scoring.metrics._confusion": (
-        "Ratio confusion_cells cost_matrix one_vs_rest_counts"
+        "Matthews Ratio confusion_cells cost_matrix one_vs_rest_counts"
     ),
     "model_selection.scoring.metrics._pair_counts": (
         "PairTable capped_excess_pairs doubled_wrong_pairs excess_pairs majority_cap "

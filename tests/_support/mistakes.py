@@ -257,10 +257,10 @@ FLOOR = [
         EFFECTS,
     ),
     (TRAINED, "    forget_rows(model, fresh)", "    pass", EFFECTS),
-    (STEPS, "if every or name in _SHAPE", "if True", EFFECTS),
+    (STEPS, "if all_kept or key in _SHAPE", "if True", EFFECTS),
     (STEPS, "for part in (model, *", "for part in (fresh, *", EFFECTS),
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
-    (SILENCE, "not late or stays()", "True", EFFECTS),
+    (SILENCE, "not late or is_in_place()", "True", EFFECTS),
     (SILENCE, "not self.late or warnings.filters is self._filters", "True", EFFECTS),
     (SILENCE, '"stdout", "stderr", ', '"stdout", ', EFFECTS),
     (SILENCE, ', "__stdout__", "__stderr__"', "", EFFECTS),
@@ -299,7 +299,7 @@ FLOOR = [
     ),
     (
         "model_selection/evaluation/_chunk_training.py",
-        "attempt(apart, loss_of_model",
+        "attempt(in_own_context, loss_of_model",
         "attempt(loss_of_model",
         EFFECTS,
     ),
@@ -310,7 +310,7 @@ FLOOR = [
     ("_attempt.py", "{_pass_on.__code__, *map", "{attempt.__code__, *map", RAISED),
     ("_attempt.py", "{_pass_on.__code__, *map", "{*map", RAISED_BY_SIGNALS),
     ("_attempt.py", "if not callable(handler)", "if False", RAISED_BY_SIGNALS),
-    ("_attempt.py", "if _is_of_handler(error)", "if True", RAISED),
+    ("_attempt.py", "if _was_raised_by_handler(error)", "if True", RAISED),
     (
         "_attempt.py",
         "pending += BaseExceptionGroup.exceptions.__get__(part)",
@@ -406,7 +406,12 @@ MISTAKES = FLOOR
 MISTAKES += [(f"mechanisms/{path}", *rest) for path, *rest in MECHANISMS]
 MISTAKES += [(f"model_selection/evaluation/{path}", *rest) for path, *rest in EVALUATOR]
 MISTAKES += [
-    ("_isolation/_row_answers.py", "elif len(rows) == 1:", "elif len(rows) <= 2:", NEIGHBOURS),
+    (
+        "_isolation/_row_answers.py",
+        "        if len(rows) == 1:",
+        "        if len(rows) <= 2:",
+        NEIGHBOURS,
+    ),
     ("_isolation/_row_answers.py", "answers[bad] = missing", "pass", BAD_INPUT),
     (
         "_isolation/_row_answers.py",

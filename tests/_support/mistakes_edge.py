@@ -106,8 +106,8 @@ _EDGE = [
     ),
     (
         "rows/_protected.py",
-        "_settled(self.X_val, self.y_val, **how)",
-        "(as_objects(self.X_val, how['width']), self.y_val)",
+        "_settled(self.X_val, self.y_val, **options)",
+        "(as_objects(self.X_val, options['width']), self.y_val)",
         f"{_SEARCH}/rows/test_settled_types.py -k validation_part",
     ),
     (
@@ -232,7 +232,7 @@ _EDGE = [
     ),
     (
         "evaluation/_dry_run.py",
-        "_is_public(_common_failure(estimator, params, *how), guessed) for",
+        "_is_public(_common_failure(estimator, params, *setting), guessed) for",
         "True for",
         f"{_SEARCH}/test_late_charge.py -k good",
     ),
@@ -400,8 +400,8 @@ _EDGE = [
     ),
     (
         "rows/_overlap.py",
-        "!= n_cut or n_cut == n_protected)",
-        "!= n_cut)",
+        "!= n_split or n_split == n_protected)",
+        "!= n_split)",
         f"{_SEARCH}/rows/test_overlap.py",
     ),
     (
@@ -448,7 +448,7 @@ _EDGE = [
     ),
     (
         "protection/_protection.py",
-        "self.forget()  # what an earlier",
+        "self.forget()  # attributes of an earlier",
         "pass  # what an earlier",
         f"{_SEARCH}/test_protect.py",
     ),
@@ -490,7 +490,7 @@ _EDGE = [
     ),
     (
         "private_training/_trials.py",
-        "for number, trial in trials if number < used)",
+        "for number, trial in trials if number < n_used)",
         "for _, trial in trials)",
         "tests/attacks/test_selected_audit.py",
     ),
@@ -502,8 +502,8 @@ _EDGE = [
     ),
     (
         "private_training/_trial_score.py",
-        "shown, _ = attempt(separate_copy, model)\n    if",
-        "shown = model\n    if",
+        "copied, _ = attempt(separate_copy, model)\n    if",
+        "copied = model\n    if",
         f"{_SEARCH}/private_training/test_trial_score.py",
     ),
     (
@@ -628,8 +628,8 @@ MISTAKES += [
     ("_schema.py", 'str(arrow))[0], "others"', 'str(arrow))[0], "objects"', f"{_SCHEMA} -k arrow"),
     ("_schema.py", "any(t is None for t", "any(False for t", f"{_SCHEMA} -k tables"),
     ("_schema.py", "kind is list or kind is tuple", "kind in (list, tuple)", _SPEAKING),
-    ("_schema.py", "any(base is single for", "any(base == single for", _SPEAKING),
-    ("_schema.py", "return at_hand and all", "return all", f"{_SCHEMA} -k file"),
+    ("_schema.py", "any(base is known for", "any(base == known for", _SPEAKING),
+    ("_schema.py", "return is_known_type and all", "return all", f"{_SCHEMA} -k file"),
     (
         "_private_estimator.py",
         "return in_isolation(function, values, *args)",
@@ -728,8 +728,8 @@ MISTAKES += [
     ),
     (
         "model_selection/_base.py",
-        "partial(results_table, super()._format_results, *all_of_it)",
-        "partial(super()._format_results, *all_of_it)",
+        "partial(results_table, super()._format_results, *lists)",
+        "partial(super()._format_results, *lists)",
         _MEMORY,
     ),
     (
@@ -782,7 +782,7 @@ MISTAKES += [
     ),
     (
         "pipeline/_pipeline_guarantee.py",
-        "if (type(estimator) in _HAND_ON or ",
+        "if (type(estimator) in _PASS_ON or ",
         "if (",
         "tests/pipeline/test_pipeline_guarantee.py -k frames",
     ),
@@ -947,13 +947,13 @@ MISTAKES += [
     ),
     (
         "model_selection/protection/_public_search.py",
-        "let_no_warning_be_an_error()  #",
+        "demote_error_filters()  #",
         "#",
         f"{_SEARCH}/test_late_charge.py -k last_training",
     ),
     (
         "model_selection/protection/_validation.py",
-        "                let_no_warning_be_an_error()\n",
+        "                demote_error_filters()\n",
         "",
         f"{_SEARCH}/test_late_charge.py -k last_training",
     ),
@@ -1067,8 +1067,8 @@ MISTAKES += [
     ),
     (
         "model_selection/evaluation/_row_wise.py",
-        "return False\n    # And written in its package:",
-        "return False\n    return True\n    # And written in its package:",
+        "return False\n    # It must also be written in its package:",
+        "return False\n    return True\n    # It must also be written in its package:",
         "tests/model_selection/evaluation/test_row_wise.py -k taken_the_place",
     ),
     (
@@ -1088,5 +1088,71 @@ MISTAKES += [
         "guarantee = guarantee.assuming(_FITTED_BEFORE)",
         "pass",
         "tests/model_selection/test_protect.py -k Frozen",
+    ),
+    (
+        "_row_blocks.py",
+        "            if shifted:",
+        "            if False:",
+        "tests/linear_model/test_logistic.py -k moved_together",
+    ),
+    (
+        "_exact_gram.py",
+        "    if is_dask(X):",
+        "    if False:",
+        "tests/compatibility/test_dask_arrays.py -k no_row_is_returned",
+    ),
+    (
+        "mechanisms/_clip_quantile.py",
+        "release(n_inside, source)) /",
+        "release(n_inside, n_inside)) /",
+        "tests/mechanisms/test_clipping.py -k given_source",
+    ),
+    (
+        "_isolation/_estimator_parts.py",
+        "isinstance(part, MethodType | BuiltinMethodType)",
+        "isinstance(part, MethodType)",
+        "tests/attacks/test_shared_objects.py -k OwnCopy",
+    ),
+    (
+        "model_selection/private_training/_trials.py",
+        "        if isinstance(twin, FrozenEstimator):",
+        "        if False:",
+        "tests/attacks/test_shared_objects.py -k holds_the_original",
+    ),
+    (
+        "model_selection/scoring/metrics/_protected_metrics.py",
+        "    if classes is None:",
+        "    if False:",
+        "tests/model_selection/evaluation/test_chunk_metrics.py -k its_share_of_a_regression",
+    ),
+    (
+        "model_selection/protection/_halving.py",
+        "fit_params, scorer)",
+        "fit_params, y)",
+        "tests/model_selection/test_public_memory.py -k another_metric",
+    ),
+    (
+        "privacy/_privacy_profile.py",
+        "(1 + math.exp(-bound))",
+        "(1 + math.exp(bound))",
+        "tests/privacy/test_privacy_profile.py -k response_that_fails",
+    ),
+    (
+        "privacy/_profile_table.py",
+        "-float(deltas.min())",
+        "-float(deltas.max())",
+        "tests/privacy/test_privacy_profile.py -k below_zero",
+    ),
+    (
+        "model_selection/_private_choice.py",
+        "counted and _SCHEMA",
+        "counted or _SCHEMA",
+        "tests/model_selection/test_groups.py -k but_for_the_numbers",
+    ),
+    (
+        "model_selection/scoring/metrics/_ranking_scorer.py",
+        "scale * max(2 * (n_records - 1), 1)",
+        "scale * max(n_records - 1, 1)",
+        "tests/model_selection/scoring/metrics/test_metric_scorers.py -k test_bounded",
     ),
 ]

@@ -389,7 +389,7 @@ BUGS = {
     },
     "protected rows are read all at once": {"public types: _rows_as_numbers": read_at_once},
     "categories are taken as they are": {"public types: _with_public_categories": as_it_is},
-    "one failing record fails all": {"row answers: _apart": all_losses_worst},
+    "one failing record fails all": {"row answers: _failing_rows": all_losses_worst},
     "models' warnings and output come through": {
         "isolation: warnings": NO_FILTER,
         "isolation: nothing_leaves": no_context,

@@ -14,7 +14,13 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.far_from_zero import FarFromZero
-from _support.internals import PlacedRows, placed, shared, shared_roots, streamed_sums
+from _support.internals import (
+    PlacedRows,
+    divide_by_group_size,
+    divide_by_root_of_group_size,
+    placed,
+    streamed_sums,
+)
 from _support.planted import plant
 from _support.private_estimators import BOXES, CLASSES, ROWS, of_all_records
 from skdpbo.exceptions import BudgetExceededError
@@ -165,9 +171,9 @@ class TestPlaces:
 
 
 class TestSharing:
-    @pytest.mark.parametrize("divide", [shared, shared_roots])
+    @pytest.mark.parametrize("divide", [divide_by_group_size, divide_by_root_of_group_size])
     def test_shares_of_a_group_add_to_at_most_one_record(self, divide):
-        power = 2 if divide is shared_roots else 1
+        power = 2 if divide is divide_by_root_of_group_size else 1
         units = np.concatenate([RNG.integers(-(2**20), 2**20, (500, 3)), np.full((12, 3), 2**20)])
         for size in (1, 2, 3, 7, 49, 1000, 2**60):
             sizes = np.full(len(units), size)
@@ -179,8 +185,8 @@ class TestSharing:
 
     def test_no_groups_change_nothing(self):
         units = RNG.integers(-9, 9, (5, 2))
-        assert shared(units, None, slice(None)) is units
-        assert shared_roots(units, None, slice(None)) is units
+        assert divide_by_group_size(units, None, slice(None)) is units
+        assert divide_by_root_of_group_size(units, None, slice(None)) is units
 
 
 class TestInput:

@@ -376,7 +376,7 @@ class TestFailures:
             except ValueError:
                 raise RuntimeError("a record cannot be read")  # noqa: B904
 
-        put(monkeypatch, "row answers: _apart", losses_apart)
+        put(monkeypatch, "row answers: _failing_rows", losses_apart)
         search = DPGridSearchCV(Talker(), {"alpha": [1.0]}, guide=False, loss_bound=9.0)
         rows = [[np.nan, 0.0], *X_VAL[1:]]  # the model fails on the first
         error, _ = failing_fit(search, X_val=rows, y_val=Y_VAL)

@@ -6,6 +6,7 @@ to hand rows to trainings that must not see them. Each attack has a planted bug 
 
 import functools
 import pickle
+from collections import deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -82,6 +83,15 @@ class TestFrozenParts:
     def test_untouched(self, protect):
         assert self.state(protect, X) == self.state(protect, self.MISSING)
 
+    def test_a_released_model_holds_the_original_and_not_what_was_shown_rows(self):
+        part = FrozenEstimator(Stateless().fit(X))
+        model = make_pipeline(part, private_ridge())
+        protect = private_selection("composition")
+        search = DPGridSearchCV(model, {"dpridge__alpha": [0.1]}, protect=protect, loss_bound=1.0)
+        search.fit(np.full((40, 2), SECRET), np.full(40, SECRET))
+        assert search.best_estimator_[0].estimator is part.estimator
+        assert not leak_scan(search, [SECRET])
+
     @pytest.mark.slow
     def test_the_number_of_trials_is_not_counted(self):
         seen = {self.state("all", rows) for rows in (X, X, self.MISSING, self.MISSING)}
@@ -153,6 +163,9 @@ class Cache:
     def __init__(self):
         self.shown = []
 
+    def keep(self, X):
+        self.shown.append(X)
+
     def __deepcopy__(self, memo):
         return self
 
@@ -169,8 +182,45 @@ class Caching(DPRidge):
 
     def predict(self, X):
         if hasattr(self, "cache_"):
-            self.cache_.shown.append(X.copy())
+            self.cache_.keep(X.copy())
         return super().predict(X)
+
+
+class Appending(DPRidge):
+    """A private model that keeps the rows that it predicts, by a method of its own list."""
+
+    def fit(self, X, y):
+        self.shown_ = []
+        self.keep_ = self.shown_.append
+        return super().fit(X, y)
+
+    def predict(self, X):
+        if hasattr(self, "keep_"):
+            self.keep_(X.copy())
+        return super().predict(X)
+
+
+class Slotted:
+    __slots__ = ("part",)
+
+    def __init__(self, part):
+        self.part = part
+
+
+# Places in a model for an object that is its own copy.
+HOLDERS = {
+    "slot": Slotted,
+    "key": lambda cache: {cache: 0},
+    "value": lambda cache: {0: cache},
+    "sequences": lambda cache: (deque([[cache]]),),
+    "sets": lambda cache: {frozenset([cache])},
+    "array": lambda cache: np.array([cache]),
+    "method": lambda cache: cache.keep,
+    "method of its list": lambda cache: cache.shown.append,
+    "partial function": lambda cache: functools.partial(cache.keep),
+    "argument": lambda cache: functools.partial(max, cache),
+    "keyword": lambda cache: functools.partial(max, key=cache),
+}
 
 
 class CachingSecretly(Caching):
@@ -201,6 +251,19 @@ class TestPrivateModelThatIsItsOwnCopy:
         ):
             self.fit(Caching())
         assert not ledger.entries
+
+    def test_a_list_that_copies_share_by_its_method_is_refused_before_the_charge(self):
+        with (
+            PrivacyLedger(9.0, 1e-4) as ledger,
+            pytest.raises(TypeError, match="list in a fitted Appending is its own copy"),
+        ):
+            self.fit(Appending())
+        assert not ledger.entries
+
+    @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+    def test_found_wherever_it_is_held(self, hold):
+        with pytest.raises(TypeError, match="is its own copy"):
+            separate_copy(SimpleNamespace(part=hold(Cache())))
 
     def test_functions_of_modules_are_global(self):
         parts = [np.log1p, np.nan_to_num, functools.partial(np.clip, a_min=0.0), RNG]

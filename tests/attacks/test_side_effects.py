@@ -413,6 +413,12 @@ class TestTrackers:
         put(monkeypatch, "silence: _hooks", lambda: ())
         assert self.n_tracked(monkeypatch, protect=Chunks(2)) >= 4
 
+    def test_one_that_cannot_be_turned_off_is_left_alone(self, monkeypatch):
+        """An error would end the fit after the charge."""
+        monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", SimpleNamespace())
+        search = DPGridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, loss_bound=1.0, protect=Chunks(2))
+        assert search.fit(X, Y).best_params_["alpha"] in (0.1, 1.0)
+
     @pytest.mark.parametrize("name", ON_PROTECTED_ROWS)
     def test_in_a_pipeline_a_warning_comes_before_the_charge(self, name, monkeypatch):
         monkeypatch.setitem(sys.modules, "mlflow.utils.autologging_utils", TRACKING)

@@ -15,6 +15,7 @@ from skdpbo.exceptions import BudgetExceededError
 from skdpbo.model_selection import Chunks
 from skdpbo.privacy import PrivacyLedger
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -71,6 +72,28 @@ def test_regressor_sums_are_the_same_however_they_are_cut(cut):
         model = regressor().fit(*given)
     np.testing.assert_array_equal(model.mean_, regressor().fit(X, y).mean_)
     assert len(ledger.entries) == 1
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
+def test_blocks_are_summed_where_they_are_and_no_row_is_returned():
+    returned = []
+
+    def listen(result):
+        for part in result if isinstance(result, list | tuple) else ():
+            listen(part)
+        if isinstance(result, np.ndarray):
+            returned.append(result.shape)
+
+    def listening(graph, keys, **_):
+        results = dask.get(graph, keys)
+        listen(results)
+        return results
+
+    with dask.config.set(scheduler=listening):
+        regressor().fit(in_blocks(X), in_blocks(X[:, 0]))
+    # Two releases, each of one small matrix a block.
+    assert len(returned) == 2 * -(-len(X) // 7)
+    assert {*returned} == {(3, 3), (4, 4)}
 
 
 def test_unknown_lengths_are_refused_before_the_charge():

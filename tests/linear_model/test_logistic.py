@@ -62,6 +62,13 @@ def test_box_ten_times_too_wide_costs_little(table):
     assert fitted(X, y, X_bounds=(-30, 30)).score(X, y) > fitted(X, y).score(X, y) - 0.02
 
 
+def test_rows_and_box_that_are_moved_together_give_the_same_model(table):
+    X, y = np.round(table[0] * 64) / 64, table[1]
+    around, moved = fitted(X, y), fitted(X + 4, y, X_bounds=(1.0, 7.0))
+    np.testing.assert_allclose(moved.coef_, around.coef_, rtol=1e-9)
+    np.testing.assert_allclose(moved.predict_proba(X + 4), around.predict_proba(X), rtol=1e-9)
+
+
 def test_three_classes():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(6000, 2)).clip(-3, 3)

@@ -76,11 +76,11 @@ def test_planted_bug_is_found(monkeypatch, module, name, wrong):
         audit(monkeypatch)
 
 
-def records(X, Y):
+def records(X, Y, t_mean=0.0):
     d, q = X.shape[1], Y.shape[1]
     box = [BoxedRows(a, np.full(a.shape[1], -1.0), np.full(a.shape[1], 1.0)) for a in (X, Y)]
     z = ColumnScales(1.0, np.full(d, 0.1), np.full(d, 2.0), 1.3, 0.4, float(d))
-    t = ColumnScales(1.0, np.zeros(q), np.full(q, 3.0), 1.0, 0.0, float(q))
+    t = ColumnScales(1.0, np.full(q, t_mean), np.full(q, 3.0), 1.0, 0.0, float(q))
     return StandardisedRecords(JoinedRows(*box), z, t)
 
 
@@ -118,3 +118,17 @@ def test_a_long_row_shortens_its_target():
     raw = ColumnScales(1.0, np.full(3, 0.1), np.full(3, 2.0), 1.3, 0.4, 3.0).columns(X)
     assert t[0, 0] == pytest.approx(1.5 / np.linalg.norm(raw[0]))
     assert t[1, 0] == pytest.approx(1.5)
+
+
+def test_a_target_beyond_the_half_width_counts_as_one_at_it():
+    release, X = WhitenedRelease(0.2, (0.75,), 1), np.full((1, 3), 0.1)
+    at_it, beyond = (records(X, np.array([[y]])).exact_gram(release, 0.75) for y in (0.25, 0.9))
+    np.testing.assert_array_equal(beyond, at_it)
+
+
+@pytest.mark.parametrize("mean", [-0.2, 0.0, 0.2])
+def test_the_largest_target_is_that_of_the_farther_end_of_the_box(mean):
+    short = np.full((2, 3), 0.1)
+    table = records(short, np.array([[-1.0], [1.0]]), mean)
+    ((_, _, t),) = table.blocks()
+    assert table.largest_target == pytest.approx(np.abs(t).max())

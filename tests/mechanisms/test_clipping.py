@@ -269,6 +269,11 @@ class TestClipQuantile:
         rule = ClipQuantile(n_records=2, mu=0.01)
         assert all(0.0 <= rule.release(1) <= 1.0 for _ in range(100))
 
+    def test_noise_is_read_from_the_given_source(self):
+        rule = ClipQuantile(n_records=10**6, mu=0.01)
+        first, other, again = (rule.release(500_000, noise_source(seed)) for seed in (0, 1, 0))
+        assert first == again != other
+
     @pytest.mark.parametrize("mu", [1e-12, 1e-6, 1.0, 1e8])
     def test_any_budget(self, mu):
         assert 0.0 <= ClipQuantile(n_records=100, mu=mu).release(40) <= 1.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from _support.internals import delta_from_mu, gaussian_sigma
+from _support.internals import delta_from_mu, gaussian_sigma, rho_from_epsilon
 from skdpbo.mechanisms import DiscreteGaussian, GaussianMechanism, noise_source, to_lattice
 from skdpbo.privacy import epsilon_from_mu
 
@@ -199,6 +199,11 @@ class TestDiscreteGaussian:
         sigma = gaussian_sigma(1, epsilon=epsilon, delta=delta)
         ratio = DiscreteGaussian(epsilon, delta, 1).sigma / sigma
         assert ratio == pytest.approx(1 + more, abs=0.002)
+
+    def test_stated_sigma_is_never_below_that_of_the_noise(self):
+        for epsilon in np.linspace(0.1, 3.0, 30):
+            sigma = Fraction(DiscreteGaussian(epsilon, 1e-5, 2).sigma)
+            assert sigma**2 * 2 * Fraction(rho_from_epsilon(epsilon, 1e-5)) >= 2**2
 
     @pytest.mark.parametrize("parameters", [(0.0, 1e-5, 1), (1.0, 0.0, 1), (1.0, 1e-5, 0)])
     def test_refused_parameters(self, parameters):

@@ -531,6 +531,19 @@ class TestRelease:
         assert half == pytest.approx(-0.25, abs=0.05)
         assert only_zeros == pytest.approx(-0.5, abs=1e-6)
 
+    def test_entries_that_do_not_go_with_the_rows_stay_as_they_are(self):
+        class Noting(DummyRegressor):
+            noted = []
+
+            def fit(self, X, y, levels=None):
+                self.noted.append(levels)
+                return super().fit(X, y)
+
+        search = DPGridSearchCV(Noting(), {}, loss_bound=1.0, **ALL)
+        search.fit(X[:40], np.arange(40.0), levels=np.array([1.0, 2.0]))
+        assert len(Noting.noted) >= 4
+        assert {levels.dtype for levels in Noting.noted} == {np.dtype(np.float64)}
+
     def test_weights_of_another_length_cost_nothing(self):
         search = DPGridSearchCV(DummyRegressor(), {}, loss_bound=1.0, **ALL)
         refused = pytest.raises(ValueError, match=r"sample_weight must have one value .* 40 rows")

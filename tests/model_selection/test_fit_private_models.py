@@ -384,6 +384,13 @@ class TestDeclared:
         with pytest.raises(ValueError, match="at most"):
             grid(Foreign(), {"epsilon": [0.1, 1.5, 0.2]}, estimator_guarantee=cost).fit(X, Y)
 
+    def test_costs_of_different_deltas(self):
+        def cost(estimator, n_samples):
+            return PrivacyGuarantee(epsilon=0.1, delta=1e-8 * estimator.epsilon)
+
+        search = grid(Foreign(), {"epsilon": [0.1, 0.5, 0.2]}, estimator_guarantee=cost)
+        assert search.privacy_guarantee(400).delta == 1e-5
+
     def test_one_guarantee_cannot_stand_for_tuned_budgets(self):
         cost = PrivacyGuarantee(epsilon=0.1)
         with pytest.raises(ValueError, match=r"epsilon.*callable"):

@@ -479,6 +479,18 @@ class TestSetApart:
                 search_of().fit(X, Y, groups=groups)
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_assumptions_are_those_of_records_but_for_the_numbers_that_are_public(neighbours):
+    of_rows, of_groups = (
+        fitted(search_of(neighbours=neighbours), groups=groups).privacy_.assumptions
+        for groups in (None, GROUPS)
+    )
+    numbers = "numbers of rows", "numbers of public rows and of groups of protected records"
+    counted = neighbours == "replace-one"  # else the number of groups is secret, too
+    assert sum(numbers[0] in text for text in of_rows) == counted
+    assert of_groups == tuple(text.replace(*numbers) for text in of_rows)
+
+
 class TestRefusals:
     """Each before any charge."""
 

@@ -669,6 +669,18 @@ def test_a_negated_loss_is_refused(kind, guide):
     refused(search, "scoring: no loss of .* is above 0", X[:, 0])
 
 
+def negated_for_large_targets(y, prediction):
+    return np.where(y > 9, -np.abs(y - prediction), 0.0)
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+def test_a_negated_loss_that_public_folds_alone_show_is_refused():
+    """Where nothing is lost on the few rows that a scorer is tried on."""
+    y = np.where(np.arange(len(X)) < len(X) // 2, 0.0, 10.0)
+    scorer = make_per_record_scorer(negated_for_large_targets, bound=10.0)
+    refused(DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=scorer), "no loss of .* above 0", y)
+
+
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 def test_a_negated_loss_is_warned_of_where_no_row_is_public():
     search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=NEGATED, protect=Chunks(4))

@@ -289,6 +289,11 @@ class TestHalving:
             n_trained = self.trained(search)
         assert n_trained == N_FOLDS * (9 + 3 + 1)
 
+    def test_rounds_of_another_metric_are_other_folds(self, tmp_path):
+        self.trained(self.search(tmp_path))
+        search = self.search(tmp_path, scoring="neg_mean_absolute_error")
+        assert self.trained(search) == self.N_TRAINED
+
     @pytest.mark.filterwarnings("ignore::UserWarning")
     def test_failures(self, tmp_path):
         space = {"a": ["fails", *self.SPACE["a"][1:]]}

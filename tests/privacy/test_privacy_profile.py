@@ -222,6 +222,10 @@ class TestRefusals:
         with pytest.raises(TypeError, match=reason):
             PrivacyProfile(profile)
 
+    def test_a_value_below_zero_shows_the_rounding_of_the_others(self):
+        profile = PrivacyProfile(lambda epsilon: np.where(epsilon < 1, 0.1, -1e-10))
+        assert profile.delta(2.0) == 1e-10
+
     def test_no_point_is_low_enough(self):
         profile = PrivacyProfile(response(1.0, 1e-3))
         assert profile.epsilon(1e-4) == math.inf
@@ -255,6 +259,13 @@ class TestSources:
         assert exact <= profile.epsilon(1e-8) <= exact * 1.001
         pair = PrivacyProfile(PrivacyGuarantee(epsilon=0.5, delta=1e-4))
         assert 0.5 <= pair.epsilon(1e-4) <= 0.5 * 1.001
+
+    @pytest.mark.parametrize("failure", [0.0, 1e-3])
+    def test_a_pair_is_randomised_response_that_fails(self, failure):
+        profile = PrivacyProfile(PrivacyGuarantee(epsilon=2.0, delta=failure))
+        for epsilon in (0.0, 0.5, 1.5, 1.99):
+            exact = response(2.0, failure)(epsilon)
+            assert exact <= profile.delta(epsilon) <= exact * 1.001
 
     def test_another_profile_keeps_what_it_states(self):
         stated = PrivacyGuarantee(epsilon=1.0, assumptions=("a",), protects="rows", reference="r")
@@ -386,6 +397,16 @@ class TestReplaceOne:
         at_delta = as_replace_one(compose(*steps, delta=1e-3))
         doubled = [PrivacyGuarantee(epsilon=0.2)] * 5
         assert at_delta.epsilon == compose(*doubled, delta=1e-3).epsilon
+
+    def test_parts_of_a_replaced_group_compose_as_those_of_a_record(self):
+        group, record = (
+            [PrivacyGuarantee(epsilon=0.1, neighbours=relation)] * 5
+            for relation in ("one group replaced", "replace-one")
+        )
+        converted = as_replace_one(compose(*group, delta=1e-3))
+        assert [part.neighbours for part in converted.parts] == ["replace-one"] * 5
+        further, total = PrivacyGuarantee(epsilon=0.1), compose(*record, *record[:1], delta=1e-2)
+        assert compose(converted, further, delta=1e-2).epsilon == total.epsilon
 
     @pytest.mark.parametrize("mu", [0.2, 1.0])
     def test_profiles(self, mu):

@@ -91,7 +91,7 @@ def permute_and_flip(X, score, folds, records):
     visited, table = proposer.visited, folds[:, proposer.visited]
     public = table.mean(axis=0)
     for m in records:
-        budget = {"moved": 1 / m, "epsilon": EPSILON}
+        budget = {"sensitivity": 1 / m, "epsilon": EPSILON}
         units = {"units_per_score": m * UNITS}
         prior = automatic_prior(
             X[visited], public, table, kernel=proposer.kernel, bound=1.0, **budget

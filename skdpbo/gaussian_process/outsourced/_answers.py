@@ -1,4 +1,4 @@
-"""Answers of a curator: one value a row, with limited repeats, exact or with Gaussian noise."""
+"""Answers of a curator: values of rows, a limited number for each, exact or with Gaussian noise."""
 
 import math
 import numbers
@@ -36,7 +36,7 @@ def answer_sensitivity(low, high, answers_per_row):
     float
         In the units of y, rounded up.
     """
-    # Fractions: a difference of floats rounded down would understate the sensitivity.
+    # Exact fractions: rounding the difference could understate the sensitivity.
     return round_up_root((Fraction(high) - Fraction(low)) ** 2 * answers_per_row)
 
 
@@ -54,7 +54,7 @@ class AnswerNoise:
     epsilon, delta : float
         Of all answers together.
     y_bounds : tuple (low, high)
-        Public range of y. Values outside are clipped; one that is no finite number counts as the
+        Public range of y. Values outside are clipped; anything but a finite number counts as the
         centre.
     answers_per_row : int
         k.
@@ -77,7 +77,7 @@ class AnswerNoise:
             epsilon=self.epsilon,
             delta=self.delta,
             sensitivity=answer_sensitivity(low, high, self.answers_per_row),
-            n_draws=self.answers_per_row,  # a record is behind so many coordinates
+            n_draws=self.answers_per_row,  # number of coordinates that depend on one record
         )
         set_fields(self, _mechanism=mechanism, std=mechanism.sigma)
 
@@ -102,7 +102,7 @@ class AnswerNoise:
     def release(self, value, source):
         """Protected value: return it clipped, with noise."""
         low, high = self.y_bounds
-        # Halved first: the sum of two bounds may be beyond the floats.
+        # Halved first: the sum of two bounds may overflow.
         value = value if math.isfinite(value) else low / 2 + high / 2
         return float(self._mechanism.release(min(max(value, low), high), source))
 
@@ -143,8 +143,8 @@ class AnswerBook:
         ValueError
             When there is no value (``...``), or one too many, or an exact answer is not finite.
         """
-        # Parent and fork would each count to the limit: twice as many answers as agreed. Numbers of
-        # processes repeat, in another namespace at once; the token does not.
+        # Parent and fork would each count to the limit. The token is compared as well, since
+        # process ids repeat, and at once in another namespace.
         if (os.getpid(), PROCESS.token) != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
         row = check_index(index, len(self._counts))
@@ -154,7 +154,7 @@ class AnswerBook:
         kind = type(value)  # the attribute __class__ of a proxy may raise
         if self._noise is None and (kind is bool or not issubclass(kind, numbers.Real)):
             raise TypeError("value must be a number.")
-        # Whether a noisy answer comes must not depend on the value.
+        # Whether there is a noisy answer must not depend on the value.
         number, error = in_isolation(attempt, float, value)
         value = math.nan if error is not None else number
         if self._noise is None and not math.isfinite(value):
@@ -170,5 +170,5 @@ class AnswerBook:
         return row, value if self._noise is None else self._noise.release(value, source)
 
     def __reduce__(self):
-        # Each copy would count from here on by itself.
+        # Each copy would count by itself.
         raise TypeError("An AnswerBook is not copied or pickled: two copies answer twice.")

@@ -1,4 +1,4 @@
-"""The curator of the outsourced protocol: releases rows once, and then answers about them."""
+"""Curator of the outsourced protocol, who releases rows once and then answers queries."""
 
 import numbers
 
@@ -35,9 +35,10 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         by a public random matrix with orthogonal columns first, for inputs of many dimensions.
         None: as many as X has.
     mechanism : {"l2_laplace", "gaussian", "kharkovskii2020"}, default="l2_laplace"
-        How rows are made private. "l2_laplace": the smallest noise in few dimensions (up to 8, 12
-        or 16 at epsilon 0.1, 1 or 3). "gaussian": the smallest in many. "kharkovskii2020": the
-        published transform, to study it: it reveals the rows, and a `VoidGuaranteeWarning` says so.
+        Mechanism that makes the rows private. "l2_laplace": the smallest noise in few dimensions
+        (up to 8, 12 or 16 at epsilon 0.1, 1 or 3). "gaussian": the smallest in many.
+        "kharkovskii2020": the published transform, for study: it reveals the rows, with a
+        `VoidGuaranteeWarning`.
     epsilon : float, default=1.0
         Privacy loss bound of the rows, > 0.
     delta : float, default=1e-5
@@ -72,9 +73,9 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
     release_ : ProjectionRelease
         For the modeler. Released.
     privacy_ : PrivacyGuarantee
-        What the release of the rows promises. Public.
+        Guarantee of the release of the rows. Public.
     answer_privacy_ : PrivacyGuarantee or None
-        What all answers together promise; None where they are exact. Public.
+        Guarantee of all answers together; None if they are exact. Public.
     answers_ : list of tuple (int, float)
         The answers so far: number of the row and what was given. Released.
     n_features_in_ : int
@@ -88,9 +89,9 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
 
     Notes
     -----
-    The object holds y, and no row of X: keep it. A pickled or copied one does not hold y and does
-    not answer, so no answer is given twice as often as agreed. All attributes listed above may be
-    published. The result of `exact_rows` is as sensitive as the rows.
+    The object holds y and no row of X. A pickle or copy does not hold y and does not answer, so
+    that limits on answers hold. All attributes listed above may be published. The result of
+    `exact_rows` is as sensitive as the rows.
 
     Further assumptions: the number of rows, the columns and that every value is a finite
     number are public; the parameters are chosen without the records; time and memory are not
@@ -159,8 +160,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         X : array-like of shape (n_samples, n_features)
             Protected.
         y : array-like of shape (n_samples,), default=None
-            The values to answer with; None where each is measured at its query, and given
-            to `answer`. Protected by `answer_epsilon`, public without it.
+            The values to answer with; None if each is measured at its query and passed to
+            `answer`. Protected by `answer_epsilon`, public without it.
 
         Returns
         -------
@@ -180,8 +181,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             None if noise is None else noise.guarantee.voided_if_seeded(self.random_state)
         )
         rows_privacy = self.privacy_guarantee()
-        # All answers are charged with the rows: the ledger pays before the first value is read.
-        # Exact answers have no guarantee to charge: what they reveal is the owner's decision.
+        # All answers are charged together with the rows, before the first value is read. Exact
+        # answers have no guarantee: y is public by the owner's decision.
         total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
 
         def check(shape, y):
@@ -190,7 +191,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             return self._plan(*shape)
 
         X, y, plan, source = self._charged_rows(X, y, total, check)
-        # Stated anew: a domain that depends on the number of columns is known now.
+        # Stated again: the domain may depend on the number of columns, which is known now.
         guarantee = self._guarantees(self.n_features_in_)[0]
         release = self._release_rows(
             X,
@@ -202,7 +203,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             answer_noise_std=0.0 if noise is None else noise.std,
             answer_guarantee=answer_privacy,
         )
-        # Of this fit, whose guarantees are void if it is a seed: random_state may be set later.
+        # Kept from this fit, whose guarantees depend on it; the parameter may be set later.
         self._seed = self.random_state
         self._book = AnswerBook(
             len(X),
@@ -235,8 +236,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
     def exact_rows(self, X):
         """Protected: return rows under the fitted map, without noise, for the curator's own use.
 
-        There is no `transform`: ``fit(X).transform(X)`` stands for ``fit_transform(X)`` in
-        scikit-learn, which calls it in pipelines, and would hand out what the release hides.
+        There is no `transform`: in pipelines scikit-learn calls ``fit(X).transform(X)`` for
+        ``fit_transform(X)``, which would return rows without noise.
 
         Parameters
         ----------
@@ -259,8 +260,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         index : int
             Number of the row, in [0, n) for n released rows.
         value : float
-            What was measured, when y was not given to `fit`. With `answer_epsilon` anything that
-            is no finite number, also None, counts as the centre of `y_bounds`.
+            Measured value, if y was not given to `fit`. With `answer_epsilon` anything but a finite
+            number, also None, counts as the centre of `y_bounds`.
 
         Returns
         -------
@@ -272,18 +273,18 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         IndexError
             When there is no such row.
         ValueError, TypeError
-            When a value is missing, or given beside y, or an exact answer is no finite number.
+            If a value is missing, or given although `fit` had y, or an exact answer is not a finite
+            number.
         RuntimeError
-            When this row, or all rows together, were answered as often as agreed, or this object
-            is a copy.
+            If the limit for this row, or for all rows together, is reached, or this object is a
+            copy.
         """
         check_is_fitted(self)
         if self._book is None:
             raise RuntimeError("A copied or pickled curator does not answer: its y was not copied.")
         seed = self._seed
-        if isinstance(seed, numbers.Integral):  # other noise for each answer of a seeded run
+        if isinstance(seed, numbers.Integral):  # a seeded run needs other noise for each answer
             seed = np.random.default_rng([int(seed), 1 + len(self.answers_)])
-        # A generator as random_state goes on by itself; None opens the system's for each answer.
         row, answer = self._book.answer(index, value, noise_source(seed))
         self.answers_.append((row, answer))
         return answer
@@ -300,13 +301,12 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             if self.y_bounds is not None:
                 raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
             return None
-        # The range is the sensitivity: answers are clipped to it.
         low, high = bounds_or_default(self.y_bounds, 1, "y_bounds", self)
         return AnswerNoise(
             epsilon=check_positive(self.answer_epsilon, "answer_epsilon"),
             delta=delta,
             y_bounds=(low[0], high[0]),
-            answers_per_row=min(limits),  # about one record there are no more
+            answers_per_row=min(limits),  # largest number of answers about one record
         )
 
     @property
@@ -315,7 +315,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         return self.release_.n_components
 
     def __getstate__(self):
-        # The book holds y and the counts: a copy that had it would start to count again.
+        # Without the book, which holds y: a copy would count its answers by itself.
         state = super().__getstate__()
         return {**state, "_book": None} if "_book" in state else state
 

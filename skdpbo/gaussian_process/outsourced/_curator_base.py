@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skdpbo._parameters import check_bounds, of_class, warn_caller, warn_of_ends
+from skdpbo._parameters import check_bounds, conditional_if_subclassed, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo._schema import check_same_length, in_doubles, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, NoisyRowsWarning, VoidGuaranteeWarning
@@ -26,7 +26,7 @@ from skdpbo.privacy._checks import (
     check_positive,
 )
 
-_CLEAR, _FAR = 0.05, 3.0  # of the domain; standard deviations of the noise
+_CLEAR, _FAR = 0.05, 3.0  # largest noise, as a share of the domain; its standard deviations
 _MECHANISMS = ("l2_laplace", "gaussian", "kharkovskii2020")
 
 
@@ -37,7 +37,7 @@ class RowReleaser(PrivateEstimator):
     displacement, X_bounds and random_state.
     """
 
-    _assumed: ClassVar[tuple[str, ...]] = ()  # by what a sub-class does with the rows
+    _assumed: ClassVar[tuple[str, ...]] = ()  # further assumptions of a sub-class
 
     def privacy_guarantee(self, n_samples=None, n_features=None):
         """Return the guarantee of `fit`, before any data.
@@ -47,8 +47,8 @@ class RowReleaser(PrivateEstimator):
         n_samples : int, default=None
             Number of rows, at least 1; the noise does not depend on it.
         n_features : int, default=None
-            Number of columns of X, at least 1. Where `data_norm` is not given, or `X_bounds` are
-            numbers, the cost of replacing a row is stated as a figure only if it is known.
+            Number of columns of X, at least 1. If `data_norm` is not given, or `X_bounds` are
+            numbers, it is needed to state the cost of replacing a row as a figure.
 
         Returns
         -------
@@ -65,7 +65,7 @@ class RowReleaser(PrivateEstimator):
         Parameters
         ----------
         n_features : int, default=None
-            Number of columns of X, at least 1; that of `fit`, if there was one, may be left out.
+            Number of columns of X, at least 1; not needed after `fit`.
 
         Returns
         -------
@@ -79,25 +79,28 @@ class RowReleaser(PrivateEstimator):
         return replaced
 
     def _guarantees(self, n_features):
-        """Return the guarantees of a row that moves and, where it is known, is replaced."""
+        """Return the guarantees for a moved row and, if its domain is known, a replaced one."""
         check_choice(self.mechanism, "mechanism", _MECHANISMS)
-        check_delta(self.delta)  # also where it is not used
+        check_delta(self.delta)  # even if it is not used
         if n_features is not None:
             check_count(n_features, "n_features")
         if self.mechanism == "kharkovskii2020":
             pair = (published_guarantee(self.epsilon, self.delta),) * 2
         else:
-            # Noise hides a move of `displacement`; a replaced row moves by the diameter at most.
+            # A replaced row moves by at most the diameter of the domain.
             domain = self._domain(n_features)
             diameter = None if domain is None else domain.diameter
             pair = rows_guarantee(
                 self.mechanism, self.epsilon, self.delta, self.displacement, diameter
             )
         stated = (part and part.voided_if_seeded(self.random_state) for part in pair)
-        return tuple(part and of_class(self, part).assuming(*self._assumed) for part in stated)
+        return tuple(
+            part and conditional_if_subclassed(self, part).assuming(*self._assumed)
+            for part in stated
+        )
 
     def _domain(self, n_features):
-        """Return the public domain of the rows of X; None where it needs `n_features`."""
+        """Return the public domain of the rows of X; None if it needs an unknown `n_features`."""
         if self.X_bounds is not None:
             if self.data_norm is not None:
                 raise ValueError("Give data_norm or X_bounds, not both.")
@@ -112,7 +115,7 @@ class RowReleaser(PrivateEstimator):
         return None if n_features is None else Ball(3.0 * n_features**0.5)
 
     def _checked_components(self, n_features):
-        """Return r, and refuse a projection that only adds noise."""
+        """Return r; refuse a projection to more dimensions."""
         r = self.n_components
         if r is None:
             return n_features
@@ -129,7 +132,7 @@ class RowReleaser(PrivateEstimator):
         return int(r)
 
     def _plan(self, n_rows, n_features):
-        """Return how the rows are released, from public values alone; raises what can be."""
+        """Return the release of the rows, from public values alone; raises all public errors."""
         r = self._checked_components(n_features)
         displacement = float(check_positive(self.displacement, "displacement"))
         domain = self._domain(n_features)
@@ -152,11 +155,11 @@ class RowReleaser(PrivateEstimator):
             displacement=displacement,
             domain=domain,
             n_features=n_features,
-            # docs/theory/outsourced.md, Theorem 3: of use with fewer columns only.
+            # docs/theory/outsourced.md, Theorem 3: useful with fewer columns alone.
             projection=random_projection(n_features, r) if r < n_features else None,
         )
-        noise = plan.mechanism_for(n_rows)[1]  # refuses parameters that no noise is made for
-        self._guarantees(n_features)  # and moves of which no guarantee is stated
+        noise = plan.mechanism_for(n_rows)[1]  # may refuse parameters
+        self._guarantees(n_features)  # may refuse the displacement
         if noise > 2 * domain.norm:
             warn_caller(
                 f"The noise of a released column has a standard deviation of {noise:.2g}, and no "
@@ -168,7 +171,7 @@ class RowReleaser(PrivateEstimator):
         return plan
 
     def _charged_rows(self, X, y, guarantee, check):
-        """Protected: as `_charged`; `check` is called with the shape and the targets.
+        """Protected: call `_charged`, with a `check` of the shape and the targets.
 
         Returns
         -------
@@ -188,7 +191,7 @@ class RowReleaser(PrivateEstimator):
             return y, check(table.shape, y)
 
         table, (y, checked), source = self._charged(guarantee, check_rows, X, y)
-        # Charged: from here on values are read. The error for NaN is one for all rows together.
+        # Charged: from here on values are read.
         table, y = (None if values is None else in_doubles(values) for values in (table, y))
         refuse_not_finite(table, "X")
         if y is not None:
@@ -197,11 +200,10 @@ class RowReleaser(PrivateEstimator):
 
     def _release_rows(self, X, plan, guarantee, source, **answers):
         """Protected X: release its rows by a plan, and keep the plan."""
-        # X is not read after `release`: what is built from there on holds Z and public values.
         noise, std = plan.mechanism_for(len(X))
-        with np.errstate(all="ignore"):  # an error or a report would depend on a row
+        with np.errstate(all="ignore"):  # an error or warning would depend on a row
             Z = plan.release(X, noise, source)
-        self._map = plan  # for the owner of the rows: its results are protected
+        self._map = plan  # for the owner of the rows; what it computes is protected
         return ProjectionRelease(
             Z=Z,
             noise_std=std,
@@ -220,18 +222,18 @@ class RowReleaser(PrivateEstimator):
         domain = release.domain
         if release.projection is not None or domain is None:
             return self
-        # Rows nearly all at one place of the edge of their domain.
+        # Look for rows that are nearly all at one place of the edge of their domain.
         mean = release.Z.mean(axis=0)
         noise = release.noise_std / math.sqrt(release.n_rows)  # of each mean
         if isinstance(domain, Ball):
-            # A mean is as long as the rows only where they all are at one place.
+            # The mean is as long as the rows only if they are all at one place.
             size = np.linalg.norm(mean) / domain.radius
             noise = math.sqrt(len(mean)) * noise / domain.radius
         else:
             low, high = np.array(domain.low), np.array(domain.high)
             half = high / 2 - low / 2
             size, noise = np.abs((mean - low) / half - 1), noise / half
-        # Sizes, 1 at the edge, within a noise that is small.
+        # Sizes are 1 at the edge.
         ends = np.flatnonzero((_FAR * noise < _CLEAR) & (size + _FAR * noise >= 1))
         if isinstance(domain, Box):
             if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing

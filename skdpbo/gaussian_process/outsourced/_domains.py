@@ -1,4 +1,4 @@
-"""Public balls and boxes that hold the rows of a release before the noise."""
+"""Public balls and boxes that contain the rows of a release before noise is added."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -54,7 +54,6 @@ class Ball:
         """
         if projection is None:
             return self
-        # A projected point is longer by at most the operator norm, which is rounded up.
         return Ball(self.radius * operator_norm_bound(projection))
 
     def project(self, points):
@@ -75,7 +74,7 @@ class Ball:
         unit = points / np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
         lengths = np.linalg.norm(unit, axis=1, keepdims=True)
         with np.errstate(over="ignore"):
-            # The norm of the row; inf where it leaves the floats, which is too long as well.
+            # The norm may overflow to inf, which is too long as well.
             too_long = lengths * largest > self.radius
         return np.where(too_long, unit * (self.radius / np.where(too_long, lengths, 1.0)), points)
 
@@ -138,8 +137,8 @@ class Box:
         """
         if projection is None:
             return self
-        # interval arithmetic: each product lies between its values at the two ends; not rounded
-        # outwards, as no guarantee rests on the image
+        # Interval arithmetic: each product lies between its values at the two ends. Not rounded
+        # outwards, as no guarantee depends on the image.
         ends = np.stack([np.multiply(projection.T, bound) for bound in (self.low, self.high)])
         return Box(ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1))
 

@@ -1,7 +1,7 @@
-"""Messages between curator and modeler: one strictly checked JSON object a line.
+"""Messages between curator and modeler: one strictly checked JSON object per line.
 
 The modeler sends `Query`, the curator `Answer` or `Refusal`; the end of the stream ends the
-conversation. Nothing else passes: a message has exactly its own fields, of exactly their types.
+conversation. A message has exactly the fields of its type; anything else is refused.
 
     {"version": 1, "type": "query", "step": 1, "row": 17}
     {"version": 1, "type": "answer", "step": 1, "row": 17, "y": 0.25}
@@ -24,7 +24,7 @@ REASONS = ("unknown row", "refused", "malformed message", "step out of order")
 
 
 class ProtocolError(ValueError):
-    """The other party sent something that is no valid message, or not the one that is due."""
+    """The other party sent an invalid message, or not the expected one."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Answer(_Message):
         super().__post_init__()
         if isinstance(self.y, bool) or not isinstance(self.y, numbers.Real):
             raise ProtocolError("y must be a number.")
-        if not math.isfinite(self.y):  # JSON has no NaN, and a posterior no use for one
+        if not math.isfinite(self.y):  # JSON has no NaN
             raise ProtocolError("y must be finite.")
         object.__setattr__(self, "y", float(self.y))
 
@@ -86,9 +86,9 @@ class Refusal(_Message):
     Parameters
     ----------
     step, row : int or None
-        As in the query; None where it could not be read.
+        As in the query; None if it could not be read.
     reason : {"unknown row", "refused", "malformed message", "step out of order"}
-        "refused": the row, or all rows together, were answered as often as agreed.
+        "refused": the limit of answers for the row, or for all rows together, is reached.
     """
 
     reason: str
@@ -96,7 +96,7 @@ class Refusal(_Message):
     def __post_init__(self):
         if self.step is not None or self.row is not None:
             super().__post_init__()
-        # From a list: free text could quote what it refuses.
+        # From a fixed list: free text could quote values.
         if self.reason not in REASONS:
             raise ProtocolError(f"reason must be one of {list(REASONS)}.")
 
@@ -122,7 +122,6 @@ def encode(message):
     '{"version": 1, "type": "query", "step": 1, "row": 17}\n'
     """
     head = {"version": _VERSION, "type": _NAMES[type(message)]}
-    # One line a message, so that a reader needs no length to find its end.
     return json.dumps(head | vars(message), allow_nan=False) + "\n"
 
 
@@ -142,20 +141,19 @@ def decode(line):
     ProtocolError
         When the line is not exactly one valid message.
     """
-    # A stranger wrote the line: its length is bounded before it is parsed, and every error becomes
-    # one of this protocol, without a word of the line.
+    # The line is not trusted: its length is bounded before it is parsed, and errors do not quote
+    # it.
     if not isinstance(line, str) or len(line) > LONGEST_LINE:
         raise ProtocolError("a message is one line of text, of moderate length.")
     try:
-        # Python's reader accepts NaN, and keeps the last of repeated names; others may not. `int`
-        # raises for the names of constants.
+        # Python's reader accepts NaN and repeated names; other readers may not. `int` raises for
+        # the names of constants such as NaN.
         values = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=int)
     except (ValueError, RecursionError):
         raise ProtocolError("a message must be one JSON object without repeated names.") from None
     if not isinstance(values, dict):
         raise ProtocolError("a message must be a JSON object.")
     version, name = values.pop("version", None), values.pop("type", None)
-    # `True` equals 1 and is no version.
     if type(version) is not int or version != _VERSION:
         raise ProtocolError(f"the version of a message must be {_VERSION}.")
     kind = _TYPES.get(name) if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""The modeler of the outsourced protocol: GP-UCB over the rows of a release."""
+"""Modeler of the outsourced protocol: GP-UCB over the rows of a release."""
 
 import math
 
@@ -16,36 +16,35 @@ from skdpbo.privacy._checks import (
 )
 from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, select_batch
 
-# Beyond these the posterior would overflow, and a stranger's answer may be anything.
+# Answers are not trusted: larger ones would make the posterior overflow.
 LARGEST_ANSWER = 1e150
 _SMALLEST_VARIANCE = 1e-100
 
 
 class GPUCBModeler:
-    r"""Chooses which rows of a release to ask for, by the upper confidence bound of a GP.
+    r"""Modeler that chooses rows of a release to query, by the upper confidence bound of a GP.
 
-    It never sees the curator's rows. All it knows is a `ProjectionRelease` and the answers, so all
-    that it computes is post-processing: it may run anywhere, and costs no privacy. What it asks for
-    is a function of the release and of the answers so far.
+    It has a `ProjectionRelease` and the answers, and never the curator's rows. So all that it
+    computes is post-processing: it may run anywhere and costs no privacy. Its queries are a
+    function of the release and of the answers so far.
 
     In round t it asks for the row with the largest :math:`\mu_t + \sqrt{\beta_t}\,\sigma_t`
     (Kharkovskii et al. 2020, Algorithm 2), where the paper has
     :math:`\beta_t = 2\log(n t^2 \pi^2 / (6 \delta'))`, :math:`\delta' = \delta_{ucb} / 2`
-    (``sqrt_beta=None``). Other than there, the Gaussian process knows how the rows were made:
-    its covariance is the mean of the kernel over the noise of the rows (`release.noise_std`), and
-    rows that the noise pushed out of the public domain (`release.domain`) are moved back to its
-    edge.
+    (``sqrt_beta=None``). Unlike there, the Gaussian process models the noise of the rows: its
+    covariance is the mean of the kernel over that noise (`release.noise_std`), and rows outside of
+    the public domain (`release.domain`) are moved to its edge.
 
     Parameters
     ----------
     release : ProjectionRelease
-        What the curator released.
+        Release of the curator.
     kernel : sklearn.gaussian_process.kernels.Kernel
         Prior covariance of f on rows without noise, in squared units of the answers: an isotropic
         kernel made of ConstantKernel, RBF, Matern and RationalQuadratic, their sums and products;
         ``RBF(l)`` is the paper's. Length-scales are in the units of the rows, from 1e-50 to 1e50,
-        nu and alpha at least 0.2, the variance at least 1e-100. It is used as it is: nothing is
-        fitted here. Public knowledge, or fitted to answers; never to the curator's own rows.
+        nu and alpha at least 0.2, the variance at least 1e-100. Nothing is fitted here. It must be
+        chosen from public knowledge or answers, never from the curator's own rows.
     noise_variance : float, default=1e-5
         Variance of an answer apart from the noise that the curator adds to it
         (`release.answer_noise_std`, which is counted too), >= 0.
@@ -131,7 +130,6 @@ class GPUCBModeler:
         if sqrt_beta is not None:
             sqrt_beta = check_within(sqrt_beta, "sqrt_beta", "[0, inf)")
         self.release = release
-        # Noise moved rows out of the public domain, where no exact row lies: post-processing.
         self.rows = release.rows_in_domain()
         covariance = NoisyRowsKernel(self.rows, kernel=kernel, noise_std=release.noise_std)
         if not _SMALLEST_VARIANCE <= covariance.variance < math.inf:
@@ -139,11 +137,11 @@ class GPUCBModeler:
         self.delta_ucb = delta_ucb
         self.sqrt_beta = sqrt_beta
         self.maximize = check_flag(maximize, "maximize")
-        self._sign = 1.0 if maximize else -1.0  # the posterior is of what is maximised
+        self._sign = 1.0 if maximize else -1.0  # the posterior is that of sign times f
         self.posterior = CandidatePosterior(
             covariance,
             np.arange(release.n_rows, dtype=np.float64)[:, None],  # rows by number, not by value
-            # Noisy answers: their known noise adds to that of the observations.
+            # The known noise of answers adds to that of the observations.
             noise_variance=noise_variance + release.answer_noise_std**2,
             prior_mean=self._sign * prior_mean,
         )
@@ -212,13 +210,13 @@ class GPUCBModeler:
             # Algorithm 2, line 3, delta' = delta_ucb / 2: log(n t^2 pi^2 / (3 delta_ucb))
             weight = gp_ucb_sqrt_beta(len(self) + 1, self.release.n_rows, self.delta_ucb)
         if len(self):
-            # Rows that the curator would refuse.
+            # Rows that the curator would refuse to answer.
             used = np.flatnonzero(self._n_answers >= self.release.answers_per_row)
             return select_batch(self.posterior, size, weight, used)
-        # Without an answer all rows look alike: the first one is drawn, by public randomness.
+        # Without answers all rows are alike: the first is drawn, by public randomness.
         batch = [self._first]
         if size > 1:
-            # As if the first had answered its own mean: the batch then spreads out.
+            # Condition on the mean of the first row, so that the batch spreads out.
             imagined = self.posterior.copy()
             imagined.append(self._first, float(imagined.mean[self._first]))
             batch += select_batch(imagined, size - 1, weight, batch)

@@ -1,4 +1,4 @@
-"""Kernels on rows that carry noise, as scikit-learn kernels whose parameters can be fitted."""
+"""Kernels on noisy rows, as scikit-learn kernels with parameters that can be fitted."""
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -15,11 +15,11 @@ class NoisyInputRBF(RBF):
     .. math:: k_m(z, z') = a \exp\Big(-\sum_j \frac{(z_j - z'_j)^2}{2 (\ell_j^2 + m s^2)}\Big),
         \qquad a = \prod_j \sqrt{\frac{\ell_j^2}{\ell_j^2 + m s^2}} .
 
-    For noise of another law with the same standard deviation it is an approximation; with
-    l2-Laplace noise it is so close that the choice makes no measurable difference.
+    For other noise of the same standard deviation it is an approximation, for l2-Laplace noise
+    without a measurable difference.
 
-    A row is the same as itself whatever its noise: k(z, z) = 1. So ``kernel(Z)`` is
-    a K + (1 - a) I, and ``kernel(X, Z)`` has no such diagonal: its rows are taken as different.
+    A row equals itself whatever its noise: k(z, z) = 1. So ``kernel(Z)`` is a K + (1 - a) I, and
+    ``kernel(X, Z)``, whose rows are taken as different, has no such diagonal.
 
     Parameters
     ----------
@@ -66,9 +66,8 @@ class NoisyInputRBF(RBF):
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated when Y is None.")
             return K
-        # Before the diagonal, on which nothing depends on l.
         gradient = self._gradient(X, K) if eval_gradient else None
-        np.fill_diagonal(K, 1.0)  # a row and itself have the same noise, which moves neither
+        np.fill_diagonal(K, 1.0)  # a row equals itself, whatever its noise
         return (K, gradient) if eval_gradient else K
 
     def _gradient(self, X, K):
@@ -93,12 +92,12 @@ class NoisyInputRBF(RBF):
 
 
 def noisy_inputs(kernel, noise_std, n_noisy):
-    """Return the mean of a kernel over the noise of one or both rows, with the same parameters.
+    """Return the mean of a kernel over the noise of one or both rows, as a kernel.
 
     Parameters
     ----------
     kernel : sklearn kernel
-        Of constants, RBF, sums of such kernels and their products with constants.
+        Made of constants, RBF, sums of such kernels and their products with constants.
     noise_std : float or ndarray of shape (d,)
     n_noisy : {1, 2}
 
@@ -110,14 +109,14 @@ def noisy_inputs(kernel, noise_std, n_noisy):
     Raises
     ------
     TypeError
-        Of another kernel, whose mean is not known here.
+        For another kernel, whose mean is not implemented.
     """
     kind = type(kernel)
     if kind is RBF:
         return NoisyInputRBF(kernel.length_scale, kernel.length_scale_bounds, noise_std, n_noisy)
     if kind is ConstantKernel:
         return kernel
-    # The mean of a product is no product of means, unless one factor is a constant.
+    # The mean of a product is the product of means if one factor is constant.
     if kind is Sum or (kind is Product and ConstantKernel in (type(kernel.k1), type(kernel.k2))):
         return kind(*(noisy_inputs(part, noise_std, n_noisy) for part in (kernel.k1, kernel.k2)))
     raise TypeError(

@@ -1,11 +1,10 @@
-"""Gaussian processes at rows that carry noise: the mean of the kernel over the noise of both rows.
+"""Gaussian processes at noisy rows: the mean of the kernel over the noise of both rows.
 
 A released row is z_i = x_i + e_i, x_i unknown and e_i independent noise. A priori f(x_i) and f(x_j)
-then have the covariance E k(z_i - e_i, z_j - e_j) where i and j differ, and k(x, x) where they are
-the same row: noise makes two rows look nearer or farther than they are, but a row is the
-same as itself whatever its noise. Using k(z_i, z_j) instead trusts the rows too much.
+then have the covariance E k(z_i - e_i, z_j - e_j) for different rows, and k(x, x) for i = j, since
+a row equals itself whatever its noise. Using k(z_i, z_j) instead would ignore the noise.
 
-Everything here is a function of a release: post-processing, which costs no privacy.
+Everything here is post-processing of a release.
 """
 
 import math
@@ -24,21 +23,21 @@ from sklearn.gaussian_process.kernels import (
 
 from skdpbo.privacy._checks import check_within
 
-# Of the sum over logarithms: step, and where the mass on its left is below 1e-5.
+# Step of the sum over logarithms, and its left end, beyond which the mass is below 1e-5.
 _STEP, _TAIL = 0.5, 12.0
-_LENGTHS = "[1e-50, 1e50]"  # so that no product of a p with a squared distance overflows
+_LENGTHS = "[1e-50, 1e50]"  # so that p times a squared distance does not overflow
 _FARTHEST = 1e200  # squared distance
 _CONSTANT = "constant_value of kernel"
 _ACCEPTED = "ConstantKernel, RBF, Matern and RationalQuadratic, their sums and products"
 
 
 def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
-    r"""Share a of the signal variance that noise leaves to the covariance of different rows.
+    r"""Factor a by which noise reduces the covariance of different rows.
 
     .. math:: a = \prod_{c=1}^d \sqrt{\ell_c^2 / (\ell_c^2 + m s^2)}
 
-    The other share, 1 - a, is of no use to predict one row from another: it acts like noise of
-    variance (1 - a) signal_variance that belongs to the row, the same at each of its answers.
+    The rest of the signal variance, 1 - a, does not help to predict other rows: it acts like noise
+    of the row, the same in each of its answers.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
     """
     squared = np.broadcast_to(np.square(length_scale, dtype=np.float64), n_features)
     noise = n_noisy * np.square(noise_std, dtype=np.float64)
-    # A sum of logarithms: the product of many factors underflows earlier.
+    # A sum of logarithms, since the product of many factors may underflow.
     return math.exp(-0.5 * float(np.log1p(noise / squared).sum()))
 
 
@@ -107,7 +106,7 @@ def gaussian_mixture(kernel):
     if kind not in (RBF, Matern, RationalQuadratic):
         raise TypeError(f"kernel must be made of {_ACCEPTED}; got {kind.__name__}.")
     scales = np.ravel(np.asarray(kernel.length_scale, dtype=object))
-    if len(scales) != 1:  # projected columns have none of their own
+    if len(scales) != 1:
         raise ValueError(f"kernel must be isotropic: length_scale of {kind.__name__} is no number.")
     precision = check_within(scales[0], "length_scale of kernel", _LENGTHS) ** -2
     if kind is RationalQuadratic:
@@ -121,7 +120,7 @@ def _log_gamma(shape, name):
     """Points and weights, of sum 1, for the log of a gamma variable of mean 1."""
     if shape == math.inf:
         return np.zeros(1), np.ones(1)
-    # The sum by equal steps of the logarithm converges fast: the density falls faster than
+    # The sum in equal steps of the logarithm converges fast: the density decreases faster than
     # exponentially on the right, and as exp(shape u) on the left, where the tail is cut.
     shape = check_within(shape, name, "[0.2, inf)")
     spread = 1.0 / math.sqrt(shape)  # where shape is large
@@ -138,8 +137,7 @@ class NoisyRowsKernel(Kernel):
 
     The mean of an isotropic kernel over normal noise of the rows; k(x, x) on the diagonal.
 
-    Its inputs are the numbers of rows, shape (n, 1), and not the rows: two rows may have the same
-    values and yet different noise, so only the number says whether they are the same.
+    Its inputs are numbers of rows, shape (n, 1), since two rows of equal values may be different.
 
     Parameters
     ----------
@@ -156,10 +154,10 @@ class NoisyRowsKernel(Kernel):
         self.kernel = kernel
         self.noise_std = noise_std
         p, w = gaussian_mixture(kernel)
-        # as in `NoisyInputRBF`, whose l^2 is 1 / p, with n_noisy=2
+        # As in `NoisyInputRBF` with n_noisy=2 and l^2 = 1 / p.
         widening = 1.0 + 2.0 * np.square(noise_std * np.sqrt(p))
         self._precisions = p / widening
-        # a = prod_c (1 + m s^2 p)^(-1/2): the same factor in each of the d coordinates.
+        # a = prod_c (1 + m s^2 p)^(-1/2), with equal factors in the d coordinates.
         self._weights = w * np.exp(-0.5 * Z.shape[1] * np.log(widening))
         self.variance = float(w.sum())
 
@@ -173,7 +171,7 @@ class NoisyRowsKernel(Kernel):
             for numbers in (X, X if Y is None else Y)
         )
         distances = cdist(self.Z[rows], self.Z[columns], "sqeuclidean")
-        # inf times a precision of 0, that of a constant, is NaN.
+        # Finite, as inf times a precision of 0, that of a constant, is NaN.
         halves = -0.5 * np.minimum(distances, _FARTHEST)
         K = sum(
             w * np.exp(p * halves) for p, w in zip(self._precisions, self._weights, strict=True)

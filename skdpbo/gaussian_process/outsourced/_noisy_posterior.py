@@ -13,7 +13,7 @@ from skdpbo.surrogate import fit_hyperparameters
 
 _NOISE_FLOOR = 1e-10  # relative to the prior variance
 _CHUNK = 4096  # rows at a time
-# Rows from which the starts of a fit are followed on a part of them, and the largest part.
+# Number of rows from which the starts of a fit use a subset, and the largest subset.
 _MANY, _MOST_OF_PART = 900, 1000
 
 
@@ -68,13 +68,13 @@ def fixed_target(kernel, Z, y, *, noise_std, noise_variance, prior_mean=None):
     kernel : sklearn kernel
         On exact rows, in squared units of y.
     Z : ndarray of shape (n, r)
-        Released rows, or what is believed of them.
+        Released rows, or their posterior means (`BelievedRows`).
     y : ndarray of shape (n,)
         Public.
     noise_std : float or ndarray of shape (r,)
-        Of the rows.
+        Standard deviation of the noise of the rows.
     noise_variance : float
-        Of y.
+        Variance of the noise of y.
     prior_mean : float or None, default=None
         None for the mean of y.
 
@@ -85,8 +85,7 @@ def fixed_target(kernel, Z, y, *, noise_std, noise_variance, prior_mean=None):
     prior_mean = float(y.mean()) if prior_mean is None else prior_mean
     # Two noisy rows between training rows, one between a training row and an exact one.
     K = noisy_inputs(kernel, noise_std, n_noisy=2)(Z)
-    floor = _NOISE_FLOOR * float(np.max(np.diagonal(K)))
-    # The floor is that of the surrogate: equal rows would make K singular.
+    floor = _NOISE_FLOOR * float(np.max(np.diagonal(K)))  # equal rows would make K singular
     K.flat[:: len(K) + 1] += max(noise_variance, floor)
     L = cholesky(K, lower=True, check_finite=False)
     weights = cho_solve((L, True), y - prior_mean, check_finite=False)
@@ -116,7 +115,7 @@ def fitted_target(kernel, Z, y, *, noise_std, noise_variance, n_starts):
     -------
     TargetPosterior
     """
-    # A given noise variance is all the noise: none is fitted beside it.
+    # If the noise variance is given, none is fitted.
     known = {} if noise_variance is None else {"noise_variance_bounds": "fixed"}
     fit = partial(
         fit_hyperparameters,
@@ -126,7 +125,7 @@ def fitted_target(kernel, Z, y, *, noise_std, noise_variance, n_starts):
     )
     if len(y) < _MANY:
         found = fit(Z, y, n_starts=n_starts)
-    else:  # a part of the rows finds the way from the starts, all of them go the last steps
+    else:  # the starts use a subset of the rows, the final fit all of them
         part = np.random.RandomState(0).permutation(len(y))[: min(len(y) // 3, _MOST_OF_PART)]
         found = fit(Z, y, n_starts=1, previous=fit(Z[part], y[part], n_starts=n_starts))
     # The fitted parameters are those of the kernel on exact rows: `noisy_inputs` keeps theta.

@@ -1,4 +1,4 @@
-"""Private release of rows: l2-Laplace or Gaussian noise on shortened, maybe projected, rows."""
+"""Private release of rows: l2-Laplace or Gaussian noise on clipped, optionally projected rows."""
 
 import math
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ _REFERENCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyRows:
-    r"""Rows of X, put into a public domain, maybe multiplied by a public matrix, plus noise.
+    r"""Rows of X, moved into a public domain, optionally multiplied by a public matrix, plus noise.
 
     Private: the position of every row, for data sets in which one row is moved by at most
-    `displacement` in l2 norm. Theorem: the computed row moves by at most `row_sensitivity`, and
-    the noise of a row, l2-Laplace or Gaussian, is calibrated to that; other rows are the same, and
-    their noise is independent. A row that moves t >= 1 times as far has t times epsilon, or mu.
+    `displacement` in l2 norm. Theorem: the computed row moves by at most `row_sensitivity`, to
+    which the noise, l2-Laplace or Gaussian, is calibrated; the other rows do not change, and noise
+    is independent. A move t >= 1 times as long costs t times epsilon, or mu.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class NoisyRows:
     displacement : float
         D, > 0, in the units of X.
     domain : Ball or Box
-        Where the rows of X are put.
+        Public domain, into which the rows of X are moved.
     n_features : int
         d.
     projection : ndarray of shape (d, r) or None, default=None
@@ -65,10 +65,10 @@ class NoisyRows:
     projection: np.ndarray | None = None
 
     def __post_init__(self):
-        # By Cauchy and Schwarz no partial sum of a product is longer; twice, for its rounding.
+        # By the Cauchy-Schwarz inequality, partial sums of a product are at most half of that.
         largest = 1.0 if self.projection is None else 2 * float(np.linalg.norm(self.projection))
         if not math.isfinite(self.domain.norm * largest):
-            # What overflows would depend on a row, and so would the error.
+            # A public error: otherwise overflow would depend on a row.
             raise ValueError("data_norm or X_bounds are too large: a row may exceed the floats.")
         # Inside the domain no row moves further than its diameter.
         sensitivity = row_sensitivity(
@@ -89,7 +89,7 @@ class NoisyRows:
             noise = L2Laplace(self.epsilon, self.sensitivity, r)
             # The norm has the law Gamma(r, scale): E |e|^2 = r (r + 1) scale^2, in r coordinates.
             return noise, noise.scale * math.sqrt(r + 1)
-        # The rounding of all coordinates to the lattice counts towards the sensitivity: n_draws.
+        # n_draws: rounding of all coordinates to the lattice counts towards the sensitivity.
         noise = GaussianMechanism(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -131,7 +131,7 @@ def rows_guarantee(mechanism, epsilon, delta, displacement, diameter=None):
     move, epsilon = check_positive(displacement, "displacement"), check_positive(epsilon, "epsilon")
     common = {
         "epsilon": epsilon,
-        # Never rounded up: a longer move costs more than epsilon.
+        # The displacement is rounded down, as a longer move costs more than epsilon.
         "neighbours": f"one row of X moved by at most {text_below(float(move))} (l2 norm)",
         "protects": "positions of the rows of X",
         "reference": _REFERENCES[mechanism],
@@ -143,8 +143,8 @@ def rows_guarantee(mechanism, epsilon, delta, displacement, diameter=None):
         moved = PrivacyGuarantee(delta=delta, mu=mu, mechanism="Gaussian rows", **common)
     else:
         moved = PrivacyGuarantee(
-            # Delta of the sampler in any dimension: the lattice's step is within a factor 2 of any
-            # other's, hence 4.
+            # Delta of the sampler in any dimension. Lattice steps of dimensions differ by factors
+            # below 2, hence 4.
             delta=4 * L2Laplace(epsilon, 1.0, MAX_DIMENSION).guarantee.delta,
             mechanism="l2-Laplace rows",
             assumptions=("delta is the statistical distance of the sampler from its law",),
@@ -152,7 +152,7 @@ def rows_guarantee(mechanism, epsilon, delta, displacement, diameter=None):
         )
     replaced, cost = None, "epsilon times their distance / displacement"
     if diameter is not None:
-        # Rounded up; a domain smaller than the displacement still costs as much as one move.
+        # Rounded up; at least one move, even in a domain smaller than the displacement.
         replaced = _scaled(moved, max(1.0, math.nextafter(diameter / displacement, math.inf)))
         cost = f"epsilon {replaced.epsilon:.6g}"
     stated = (f"replacing a row by any other of its domain costs {cost}", *ROW_ASSUMPTIONS)
@@ -165,15 +165,15 @@ def _scaled(guarantee, times):
     """Return the guarantee of a move `times` as long."""
     common = {"neighbours": "replace-one", "protects": "rows of X"}
     if guarantee.mu is None:
-        # the distance of the sampler counts 1 + exp(epsilon) times; a delta of 1 promises nothing
+        # The sampler's distance counts 1 + exp(epsilon) times; delta must stay below 1.
         log_delta = math.log(guarantee.delta) + (times - 1) * guarantee.epsilon
         delta = math.exp(min(log_delta + 1e-9, -1e-15))
         # Metric privacy: the loss is proportional to the distance moved (Andres et al. 2013).
         epsilon = math.nextafter(times * guarantee.epsilon, math.inf)
         return replace(guarantee, epsilon=epsilon, delta=delta, **common)
-    # The Gaussian shift is proportional to the distance moved, and so is mu.
+    # mu is proportional to the distance moved.
     mu = math.nextafter(times * guarantee.mu, math.inf)
-    if mu > 1e15:  # the largest of which an epsilon is known
+    if mu > 1e15:  # the largest that `epsilon_from_mu` accepts
         raise ValueError(
             "displacement is too small beside X_bounds or data_norm: a replaced row moves "
             f"{times:.3g} times as far, which no guarantee is stated for."

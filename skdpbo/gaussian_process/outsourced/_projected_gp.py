@@ -27,13 +27,14 @@ _PUBLISHED = {
     "log_marginal_likelihood": "log_marginal_likelihood_value_",
 }
 _MOST_TARGET = 1e150
-_LEAST, _MOST = 1e-70, 1e70  # of norms of rows and of noise: fourth powers are floats
+_LEAST, _MOST = 1e-70, 1e70  # of norms of rows and of noise, whose fourth powers are taken
 
 
 def _refuse_extreme(y):
-    """Raise for an array of public targets whose squares are no floats."""
+    """Raise for public targets whose squares underflow or overflow."""
     y = in_doubles(np.asarray(y))
-    size = np.abs(np.where(np.isfinite(y), y, 0.0)).max(axis=0, initial=0.0)  # others are refused
+    # NaN and infinity are refused elsewhere.
+    size = np.abs(np.where(np.isfinite(y), y, 0.0)).max(axis=0, initial=0.0)
     if np.any((size > _MOST_TARGET) | (size > 0) & (size < 1 / _MOST_TARGET)):
         raise ValueError(
             f"y must be 0, or of {1 / _MOST_TARGET:g} to {_MOST_TARGET:g} in size, in each column: "
@@ -45,7 +46,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     r"""Gaussian process regression with private inputs and public targets.
 
     The rows of X are released once, with noise, as by `PrivateProjection`; the model is fitted to
-    the released rows and y alone, and knows how the rows were made.
+    the released rows and y alone, and takes the noise of the rows into account.
 
     Private: the position of every row of X, for data sets in which one row is moved by at most
     `displacement` in l2 norm; a row that is moved t times as far costs t times as much, and
@@ -60,8 +61,8 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         by a public random matrix with orthogonal columns first, for inputs of many dimensions.
         None: as many as X has.
     mechanism : {"l2_laplace", "gaussian", "kharkovskii2020"}, default="l2_laplace"
-        How rows are made private; as for `PrivateProjection`. "kharkovskii2020" protects nothing,
-        and a `VoidGuaranteeWarning` says so.
+        Mechanism that makes rows private; as for `PrivateProjection`. "kharkovskii2020" protects
+        nothing, with a `VoidGuaranteeWarning`.
     epsilon : float, default=1.0
         Privacy loss bound, > 0.
     delta : float, default=1e-5
@@ -88,10 +89,10 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     n_restarts_optimizer : int, default=1
         Further starts, at points of a fixed sequence; in [0, 1000].
     row_prior : {"auto", "flat", "normal"}, default="auto"
-        What is believed of the rows behind the released ones. "flat": nothing but the public
-        domain. "normal": they are a normal sample, of a mean and covariance that are estimated
-        from the released rows; in many dimensions this takes most of the noise away. "auto": the
-        one that makes y more likely. No privacy is spent by any of them.
+        Prior distribution of the exact rows. "flat": uniform in the public domain. "normal": a
+        normal distribution, of a mean and covariance that are estimated from the released rows; in
+        many dimensions this removes most of the noise. "auto": the one under which y is more
+        likely. None of them costs privacy.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -99,7 +100,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     Attributes
     ----------
     privacy_ : PrivacyGuarantee
-        What the fit promises. Public.
+        Guarantee of the fit. Public.
     release_ : ProjectionRelease
         The released rows, and how they were made. Released.
     kernel_ : sklearn kernel, or list of them where y has columns
@@ -121,12 +122,12 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
     Notes
     -----
-    Under the flat prior, rows of the release that lie outside of the public domain are moved to its
-    edge; under the normal one all are moved towards the mean, most where the noise prevails. The
-    prior covariance is the mean of the kernel over what is not known of the rows: of both between
-    training rows, of one between a training row and a row to predict at, which is projected without
-    noise (exact for normal noise, and near enough for l2-Laplace noise). `predict` and `score` at
-    protected rows are for the owner of the rows: what they return is not covered.
+    Under the flat prior, released rows outside of the public domain are moved to its edge; under
+    the normal one all are shrunk towards the mean, the more the larger the noise is. The prior
+    covariance is the mean of the kernel over the noise of both rows between training rows, and of
+    one between a training row and a row to predict at, which is projected without noise (exact for
+    normal noise, a close approximation for l2-Laplace noise). `predict` and `score` at protected
+    rows are for the owner of the rows: their results are not covered by the guarantee.
 
     Each evaluation of the likelihood with its gradient takes a Cholesky factorisation and an
     inverse of n x n. Up to 899 rows there are about 50 for each start and `row_prior`. From 900 on
@@ -216,11 +217,11 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         refuse_missing_target(y, self)
-        targets, _ = attempt(self._checked_targets, y)  # public; an error comes again below
+        targets, _ = attempt(self._checked_targets, y)  # public; an error is raised again below
         if isinstance(targets, np.ndarray):
             _refuse_extreme(targets)
 
-        # Before the charge: whatever public values can make fail fails here.
+        # Before the charge, so that public errors cost nothing.
         def check(shape, y):
             q = 1 if y.ndim == 1 else y.shape[1]
             if not isinstance(self.noise_variance, str):
@@ -237,7 +238,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         X, y, checked, source = self._charged_rows(X, y, self.privacy_guarantee(), check)
         _refuse_extreme(y)  # Dask arrays are read now
         plan, kernel, noise_variance = checked
-        # Stated anew: what a replaced row costs is known with the number of columns.
+        # Stated again: the cost of a replaced row may depend on the number of columns.
         guarantee = self.privacy_guarantee(n_features=self.n_features_in_)
         release = self._release_rows(X, plan, guarantee, source)
         del X  # what follows is a function of the release and of y
@@ -254,7 +255,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
     def _fit_released(self, release, targets, kernel, noise_variance):
         """Fit one Gaussian process to each target: post-processing of the release."""
-        # The normal prior is estimated from noisy rows, two at least; else the flat one stands.
+        # The normal prior needs two noisy rows; otherwise the flat one is used.
         beliefs = []
         if self.row_prior != "normal" or release.noise_std == 0 or release.n_rows < 2:
             # Under a flat prior: released rows, moved into the public domain.
@@ -272,7 +273,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
                 for y, variance in zip(targets.T, noise_variance, strict=True)
             ]
             predictors.append(ProjectedPredictor(self._map.exact, believed, fitted))
-        # Evidence of the same public y under two beliefs of the same release: no budget is spent.
+        # Post-processing: the evidence of y under both priors depends on the release.
         self._predictor = max(predictors, key=lambda fitted: fitted.log_marginal_likelihood)
 
     def _checked_kernel(self, plan):
@@ -291,11 +292,11 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             return ConstantKernel(1.0, (0.05, 20.0)) * RBF(norm / 3, (norm / 100, 10 * norm))
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"kernel must be a scikit-learn kernel, got {self.kernel!r}.")
-        noisy_inputs(self.kernel, 0.0, n_noisy=2)  # refuses kernels whose mean is not known
+        noisy_inputs(self.kernel, 0.0, n_noisy=2)  # refuses kernels whose mean is not implemented
         kernel = clone(self.kernel)
         ends = np.repeat([[0.0], [1.0]], plan.n_components, axis=1)
         with np.errstate(all="ignore"):
-            values = kernel(ends)  # raises where the dimension is another
+            values = kernel(ends)  # raises for a wrong number of length-scales
             valid = np.isfinite(kernel.theta).all() and np.isfinite(values).all()
         if not (valid and values[0, 0] > 0):
             raise ValueError(f"kernel must have positive and finite parameters, got {kernel}.")

@@ -1,4 +1,4 @@
-"""Curator and modeler at work: in one process, or in two that exchange lines of text."""
+"""Protocol loops of curator and modeler: in one process, or in two that exchange lines of text."""
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from skdpbo.privacy._checks import check_count
 def serve_answers(curator, reader, writer, *, evaluate=None):
     """Answer the queries of a modeler elsewhere until its stream ends.
 
-    What cannot be answered is refused, with a reason that depends on the queries alone, and the
-    service goes on. A query is answered once: steps must increase, so that a line that arrives
-    twice is not charged twice.
+    A query that cannot be answered is refused, with a reason that depends on the queries alone, and
+    the service continues. Steps must increase, so that a repeated line is not answered twice.
 
     Parameters
     ----------
@@ -32,14 +31,13 @@ def serve_answers(curator, reader, writer, *, evaluate=None):
     writer : text stream
         To the modeler; flushed after each message.
     evaluate : callable, default=None
-        ``evaluate(row) -> y``, where y was not given to the curator's `fit` but is measured when
-        it is queried. Nothing is measured for a query that is refused. What it raises ends the
-        service.
+        ``evaluate(row) -> y``, if y was not given to the curator's `fit` but is measured when it is
+        queried. It is not called for a query that is refused. Its errors end the service.
 
     Returns
     -------
     int
-        How many queries were answered.
+        Number of queries that were answered.
 
     Raises
     ------
@@ -49,13 +47,13 @@ def serve_answers(curator, reader, writer, *, evaluate=None):
     last, n_answered = 0, 0
     while (line := _read_line(reader)) is not None:
         reply = _reply(curator, line, last, evaluate)
-        # A step counts also where it was refused: its line may not come again either.
+        # Refused steps count as well.
         if reply.step is not None:
             last = max(last, reply.step)
         n_answered += isinstance(reply, Answer)
         try:
             _write(writer, reply)
-        except ConnectionError:  # the modeler is gone; its answer counts as given
+        except ConnectionError:  # the modeler is gone; the answer counts as given
             break
     return n_answered
 
@@ -82,8 +80,8 @@ def run_queries(modeler, n_iter, reader, writer):
     Raises
     ------
     ProtocolError
-        When the curator refuses, says something else than the answer that is due, or hangs up.
-        The modeler has the answers until then.
+        If the curator refuses, sends anything but the expected answer, or closes the stream. The
+        modeler has the answers until then.
     """
     answers = []
     for query in _queries(modeler, n_iter):
@@ -133,7 +131,7 @@ def optimize(curator, modeler, n_iter, *, evaluate=None):
     for query in _queries(modeler, n_iter):
         measured = ()
         if evaluate is not None:
-            # A measurement costs, and reads a protected record: none for a refusal.
+            # No measurement, which reads a protected record, for a refused query.
             if reason := _reason_to_refuse(curator, query.row):
                 raise RuntimeError(f"the curator does not answer row {query.row}: {reason}.")
             measured = (evaluate(query.row),)
@@ -151,7 +149,7 @@ def _queries(modeler, n_iter):
             f"n_iter={n_iter} is too many: the release allows {modeler.n_remaining} more answers."
         )
     for _ in range(n_iter):
-        # By its answers so far: steps increase also over several conversations.
+        # By the number of answers: steps increase over several conversations as well.
         yield Query(len(modeler) + 1, modeler.ask())
 
 
@@ -167,7 +165,7 @@ def _reply(curator, line, last, evaluate):
         return Refusal(query.step, query.row, "step out of order")
     if evaluate is not None and (reason := _reason_to_refuse(curator, query.row)):
         return Refusal(query.step, query.row, reason)
-    # What `evaluate` raises ends the service: a refusal for it would reveal that it failed.
+    # An error of `evaluate` ends the service: a refusal would reveal that it failed.
     measured = () if evaluate is None else (evaluate(query.row),)
     try:
         y = curator.answer(query.row, *measured)
@@ -193,7 +191,7 @@ def _reason_to_refuse(curator, row):
 def _read_line(stream):
     """Return the next line, or None at the end of the stream."""
     try:
-        line = stream.readline(LONGEST_LINE + 1)  # one more shows that a line is too long
+        line = stream.readline(LONGEST_LINE + 1)  # one more character shows that it is too long
     except UnicodeDecodeError:
         raise ProtocolError("what came is not text.") from None
     if len(line) > LONGEST_LINE:

@@ -1,4 +1,4 @@
-"""A public random projection, and bounds on how far it moves a computed row."""
+"""Public random projection, and the sensitivity of projected rows with rounding errors."""
 
 import math
 from fractions import Fraction
@@ -34,7 +34,7 @@ def random_projection(n_features, n_components):
     array([[4., 0.],
            [0., 4.]])
     """
-    # One fixed matrix a shape: curator and modeler need not exchange it.
+    # One fixed matrix for each shape, so that curator and modeler need not exchange it.
     generator = np.random.default_rng([_SEED, n_features, n_components])
     # public randomness
     Q, R = np.linalg.qr(generator.standard_normal((n_features, n_components)))
@@ -43,7 +43,7 @@ def random_projection(n_features, n_components):
 
 
 def operator_norm_bound(P):
-    r"""Return a float that is not below :math:`\|P\|_2`, nor far above for orthogonal columns.
+    r"""Return an upper bound on :math:`\|P\|_2`, close to it for orthogonal columns.
 
     :math:`\|P\|_2^2 = \|P'P\|_2 \leq \|P'P\|_\infty`, and an entry of the computed P'P is off by
     at most :math:`\gamma_d |P|'|P|`, whatever the order of the sums.
@@ -57,20 +57,20 @@ def operator_norm_bound(P):
     float
     """
     G, A = np.abs(P.T @ P), np.abs(P).T @ np.abs(P)
-    # twice gamma_d, as A is rounded too
+    # Twice gamma_d, as A is rounded as well.
     slack = float(2 * _gamma(len(P) + 2))
     rows = [sum(map(Fraction, row), Fraction(0)) for row in (G + slack * A).tolist()]
-    # the sums G + slack A were rounded to nearest
+    # The sums G + slack A were rounded to nearest.
     return round_up_root(max(rows) * (1 + 4 * _ULP))
 
 
 def row_sensitivity(move, *, data_norm, n_features, projection=None):
     r"""Largest l2 move of a row as it is computed, when a row of X moves by at most `move`.
 
-    Shortening a row to the norm N, or clipping it to a box, brings no two rows further apart, and
-    multiplying it by P by at most a factor :math:`\|P\|_2`. The floats that come out differ from
-    these exact rows by rounding errors, which are counted on both sides:
-    :math:`(d + 16) u N` for shortening and :math:`\gamma_d N \|P\|_F` for the product, u = 2^-53.
+    Shortening rows to the norm N, or clipping them to a box, does not increase their distance, and
+    multiplication by P increases it by at most a factor :math:`\|P\|_2`. Rounding errors count for
+    both rows: :math:`(d + 16) u N` for shortening and :math:`\gamma_d N \|P\|_F` for the product,
+    u = 2^-53.
 
     Parameters
     ----------
@@ -100,14 +100,13 @@ def row_sensitivity(move, *, data_norm, n_features, projection=None):
     >>> float(f"{row_sensitivity(1.0, data_norm=25.0, n_features=8, projection=P):.12g}")
     2.0
     """
-    # Both neighbours are rounded, so each error counts twice; the bound itself once, at the end.
+    # Both neighbours are rounded, so each error counts twice (docs/theory/outsourced.md, Lemma).
     error = (n_features + 16) * _ULP
-    # docs/theory/outsourced.md, Lemma.
     moved = Fraction(move) + 2 * error * Fraction(data_norm)
     if projection is None:
         return round_up(moved)
     norm = Fraction(operator_norm_bound(projection))
-    # a Frobenius norm is at most sqrt(r) operator norms
+    # The Frobenius norm is at most sqrt(r) times the operator norm.
     frobenius = norm * (math.isqrt(projection.shape[1] - 1) + 1)
     # A shortened row may be longer than N by its own rounding.
     length = (1 + error) * Fraction(data_norm)

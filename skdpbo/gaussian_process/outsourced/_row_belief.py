@@ -1,9 +1,9 @@
-r"""Prior belief on the rows behind a release, before any answer.
+r"""Distribution of the exact rows given a release, under a normal prior.
 
-Under a flat prior a row x given z = x + e is N(z, s^2 I). In many dimensions that is far off:
-noise puts released rows far apart, and a flat prior takes them to be farther still. Under a normal
-prior, whose mean and covariance are estimated from the released rows, x given z is again normal,
-nearer to the others and less uncertain. Both are functions of the release: post-processing.
+Under a flat prior a row x given z = x + e is N(z, s^2 I), which is far off in many dimensions,
+where noise drives released rows apart. Under a normal prior, whose mean and covariance are
+estimated from the released rows, x given z is again normal, shrunk towards the mean and less
+uncertain. Both are post-processing of the release.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-_FLOOR = 1e-3  # of the variance of the noise: no direction is believed to hold nothing
+_FLOOR = 1e-3  # least variance of rows in a direction, in units of that of the noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,10 @@ def normal_rows(release, isotropic):
     Parameters
     ----------
     release : ProjectionRelease
-        With noise, of two rows or more.
+        With noise, and at least two rows.
     isotropic : bool
-        Whether the kernel allows rotations: then the axes are the principal ones, else those of
-        the columns.
+        Whether the kernel is invariant under rotations: then principal axes are used, otherwise
+        those of the columns.
 
     Returns
     -------
@@ -61,23 +61,23 @@ def normal_rows(release, isotropic):
     centre = Z.mean(axis=0)
     moved, axes = Z - centre, None
     if isotropic:
-        # An isotropic kernel does not see a rotation; noise stands out best along principal axes.
+        # Along principal axes, signal and noise are separated best.
         axes = np.linalg.svd(moved.T @ moved / len(Z))[0]
         moved = moved @ axes
         variances = denoised_variances(np.mean(moved**2, axis=0), s, len(Z))
     else:  # E z^2 = t + s^2 in each column
         variances = np.maximum(np.mean(moved**2, axis=0) - s**2, 0.0)
-    # With a variance of 0 all rows would be believed to lie at one point.
+    # At least the floor, as a variance of 0 would put all rows at one point.
     variances = np.maximum(variances, _FLOOR * s**2)
     w = variances / (variances + s**2)  # normal prior times normal noise
     return BelievedRows(w * moved, s * np.sqrt(w), centre, axes)
 
 
 def denoised_variances(values, noise_std, n_rows):
-    r"""Variances behind principal variances of noisy rows; 0 where noise alone may explain them.
+    r"""Variances of exact rows from principal variances of noisy ones; 0 if noise explains them.
 
-    With :math:`\gamma = r / n` principal variances of noise reach :math:`s^2 (1 + \sqrt\gamma)^2`,
-    and one of t behind it appears as :math:`(t + s^2)(1 + \gamma s^2 / t)`, solved for t (Baik &
+    With :math:`\gamma = r / n`, principal variances of noise reach :math:`s^2 (1 + \sqrt\gamma)^2`,
+    and an exact variance t appears as :math:`(t + s^2)(1 + \gamma s^2 / t)`, solved for t (Baik &
     Silverstein 2006).
 
     Parameters

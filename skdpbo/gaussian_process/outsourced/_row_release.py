@@ -34,28 +34,28 @@ class ProjectionRelease:
         Standard deviation of the noise in a coordinate of Z, in the units of Z; at least 0, 0
         without noise. Public.
     domain : Ball, Box or None
-        Where the rows lie before the noise, in the space of Z. Public.
+        Domain of the rows before the noise, in the space of Z. Public.
     projection : array-like of shape (d, r) or None
-        The matrix that the rows were multiplied by before the noise; None for none, or where it
-        is secret. Public.
+        Matrix by which the rows were multiplied before the noise; None if there is none or it is
+        secret. Public.
     mechanism : str
-        What made Z private. Public.
+        Name of the mechanism that made Z private. Public.
     guarantee : PrivacyGuarantee
-        What the release of Z promises.
+        Guarantee of the release of Z.
     displacement : float
         The move of a row that `guarantee` hides, > 0, in the units of X. Public.
     data_norm : float
         Largest norm of a row of X, > 0, in its units. Public.
     answers_per_row : int, default=1
-        How often the curator answers a row, at least 1. Public.
+        Largest number of answers for a row, at least 1. Public.
     answer_noise_std : float, default=0.0
         Standard deviation of the noise of an answer, in the units of y; at least 0, 0 for exact
         answers. Public.
     n_answers : int or None, default=None
-        How many answers the curator gives in all, at least 1; None for as many as `answers_per_row`
+        Largest number of answers in total, at least 1; None for as many as `answers_per_row`
         allows. Public.
     answer_guarantee : PrivacyGuarantee or None, default=None
-        What all the answers together promise; None where they are public.
+        Guarantee of all answers together; None if they are public.
 
     Notes
     -----
@@ -144,7 +144,7 @@ class ProjectionRelease:
         text = json.dumps({"format": _FORMAT, "version": _VERSION, **header}, allow_nan=False)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays = {name: array for name, array in arrays.items() if array is not None}
-        # By a file: `savez` would append an ending to a path.
+        # To a file object, since `savez` would append an ending to a path.
         with open(path, "wb") as file:
             np.savez(file, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
 
@@ -165,11 +165,11 @@ class ProjectionRelease:
         Raises
         ------
         ValueError
-            When the file is damaged, is something else, or holds values that no release has.
+            If the file is damaged, is not a release, or holds invalid values.
         OSError
-            When it cannot be read.
+            If it cannot be read.
         """
-        # The file may be a stranger's: nothing in it is executed, and the constructor checks all.
+        # The file is not trusted: nothing in it is executed, and the constructor checks all fields.
         header, arrays = _read(path)
         version = header.pop("version", None)
         if version != _VERSION:
@@ -191,7 +191,7 @@ class ProjectionRelease:
             raise _not_a_release(path, str(error)) from None
 
     def __reduce__(self):
-        # Unpickled through the constructor: checked and read-only again.
+        # Unpickling calls the constructor, which checks all fields and makes arrays read-only.
         return partial(type(self), **{f.name: getattr(self, f.name) for f in fields(self)}), ()
 
     def __repr__(self):
@@ -208,7 +208,7 @@ def _read(path):
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
-        # not compressed: a small file cannot ask for much memory
+        # Compressed members are refused, as a small file could take much memory.
         if any(m.compress_type != zipfile.ZIP_STORED or m.file_size > len(data) for m in members):
             raise ValueError("its members are compressed")
         names = sorted(member.filename.removesuffix(".npy") for member in members)
@@ -220,7 +220,7 @@ def _read(path):
         if header.dtype != np.uint8 or header.ndim != 1:
             raise ValueError("its header is not text")
         header = json.loads(header.tobytes().decode())
-    except Exception as error:  # what damaged archives raise is many things
+    except Exception as error:  # damaged archives raise errors of many kinds
         raise _not_a_release(path, f"{type(error).__name__}: {error}") from None
     if not isinstance(header, dict) or header.pop("format", None) != _FORMAT:
         raise _not_a_release(path, "its header is another one")
@@ -236,7 +236,7 @@ def _matrix(values, name):
     array = np.asarray(values)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} must be a matrix of real numbers with rows and columns.")
-    # A copy, so that no other array that can be written to shares its memory.
+    # A copy, which shares no memory with a writable array.
     array = np.array(array, dtype=np.float64, order="C")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite.")

@@ -1,1 +1,1 @@
-"""Releases and transforms of the papers, kept as baselines."""
+"""Published releases and transforms, kept as baselines."""

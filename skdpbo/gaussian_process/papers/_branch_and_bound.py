@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 _BATCH = 512  # boxes split at a time
-_ENTRIES = 2_000_000  # of one array of distances, so that memory stays below 100 MB
+_ENTRIES = 2_000_000  # of an array of distances; memory stays below 100 MB
 _TOLERANCE = 1e-6  # relative difference of bound and best value at which to stop
 _OPERATIONS = 200_000_000  # box x inducing point x feature, in total: about 2 seconds
 
@@ -16,11 +16,11 @@ _OPERATIONS = 200_000_000  # box x inducing point x feature, in total: about 2 s
 def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
     """Upper bound on sup_x sum_j k(z_j, x)^2, up to floating-point rounding.
 
-    Moving x to the bounding box of Z, coordinate by coordinate, brings it nearer to every
-    inducing point in every coordinate, so the supremum over all x is one over that box. A box
-    is bounded by the kernel at its points that are nearest to each inducing point and, where
-    the kernel is Gaussian, also by a second-order expansion about its centre. Boxes of largest
-    bound are halved until bound and best value found agree.
+    Projecting x onto the bounding box of Z brings it nearer to every inducing point in every
+    coordinate, so the supremum over all x is attained in that box. The bound over a box uses the
+    kernel at the points of the box nearest to each inducing point and, for a Gaussian kernel, also
+    a second-order expansion about the centre. Boxes of largest bound are halved until the bound and
+    the best value found agree.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
     Z : ndarray of shape (d, p)
         Inducing points.
     max_boxes : int, default=50_000
-        Most boxes to look at; the bound is valid whenever one stops.
+        Largest number of boxes; the bound is valid whenever the search stops.
 
     Returns
     -------
@@ -47,14 +47,14 @@ def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
     >>> round(float(np.sqrt(upper)), 3), bool(upper - lower < 1e-5)
     (1.537, True)
     """
-    low, high = Z.min(axis=0), Z.max(axis=0)  # the maximiser lies among the points
+    low, high = Z.min(axis=0), Z.max(axis=0)  # the maximiser lies in this box
     boxes = np.stack([low, high])[:, None, :]  # (2, n_boxes, p)
     # Inducing points themselves are good guesses: one term of the sum is largest there.
     best = _values(kernel, Z, Z).max()
     bounds = _upper(kernel, Z, boxes)
     seen = 1
     allowed = min(max_boxes, max(64, _OPERATIONS // Z.size))
-    # Decay of the kernel in each coordinate; the widest side so scaled is halved.
+    # Boxes are halved along the widest side in units of the kernel's length-scales.
     precisions = [t.gaussian for t in kernel.terms]
     precisions += [f.precision for t in kernel.terms for f in t.factors]
     widths = np.sqrt(np.max(precisions, axis=0))
@@ -68,14 +68,14 @@ def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
         left[rows, side] = right[rows, side] = 0.5 * (low[rows, side] + high[rows, side])
         halves = np.stack([np.concatenate([low, right]), np.concatenate([left, high])])
         best = max(best, _values(kernel, Z, halves.mean(axis=0)).max())
-        # A half is never worse than the box it came from.
+        # The bound of a half is at most that of the whole box.
         fresh = np.minimum(_upper(kernel, Z, halves), np.tile(bounds[split], 2))
         boxes = np.concatenate([boxes[:, kept], halves], axis=1)
         bounds = np.concatenate([bounds[kept], fresh])
-        hopeful = bounds > best  # a box whose bound is no better than a value found is settled
-        boxes, bounds = boxes[:, hopeful], bounds[hopeful]
+        remaining = bounds > best  # other boxes cannot contain a larger value
+        boxes, bounds = boxes[:, remaining], bounds[remaining]
         seen += fresh.size
-    # Valid also where the search was cut short: the boxes left cover all that is not settled.
+    # Valid even if the search was stopped: remaining boxes contain all larger values.
     return max(float(bounds.max(initial=0.0)), float(best)), float(best)
 
 
@@ -93,7 +93,7 @@ def _upper(kernel, Z, boxes):
     for part in gen_batches(boxes.shape[1], max(1, _ENTRIES // Z.size)):
         low, high = boxes[:, part, None, :]
         nearest = np.maximum(np.maximum(low - Z, Z - high), 0.0)
-        # Each term at the box's point nearest to its z_j: a decreasing kernel is larger nowhere.
+        # Each term at the box's point nearest to z_j, where a decreasing kernel is largest.
         bound = np.square(kernel.value(nearest)).sum(axis=1)
         # The second bound of docs/theory/sparse_gp_release.md, Branch and bound, for RBF kernels.
         if kernel.gaussian_precision is not None:
@@ -101,7 +101,7 @@ def _upper(kernel, Z, boxes):
                 # fmin takes the first bound where the expansion has overflowed to NaN.
                 bound = np.fmin(bound, _expansion(kernel, Z, low, high, nearest))
         bounds.append(bound)
-    # What overflowed bounds nothing: such a box stays in the search, as the worst.
+    # A bound that overflowed is infinite, so that the box stays in the search.
     return np.nan_to_num(np.concatenate(bounds), nan=math.inf, posinf=math.inf)
 
 
@@ -109,8 +109,9 @@ def _expansion(kernel, Z, low, high, nearest):
     """Second-order bound for k^2 = sf^4 exp(-|t - t_j|^2), t the scaled coordinates.
 
     The Hessian of exp(-|e|^2) is exp(-|e|^2) (4 e e' - 2 I) (Eq. 11), with largest eigenvalue
-    (4 s - 2) exp(-s), s = |e|^2: rising up to s = 3/2 and falling beyond. With `curvature` its
-    largest value over the box, summed over j, f(c + u) <= f(c) + g'u + curvature |u|^2 / 2.
+    (4 s - 2) exp(-s), s = |e|^2, which increases up to s = 3/2 and decreases beyond. With
+    `curvature`, its largest value over the box summed over j,
+    f(c + u) <= f(c) + g'u + curvature |u|^2 / 2.
     """
     scale = np.sqrt(kernel.gaussian_precision)
     half = 0.5 * (high - low)[:, 0] * scale
@@ -118,10 +119,10 @@ def _expansion(kernel, Z, low, high, nearest):
     values = np.exp(-np.square(centre).sum(axis=2))
     slope = np.abs(2.0 * np.einsum("bjp,bj->bp", centre, values))  # Eq. 10
     farthest = np.maximum(np.abs(low - Z), np.abs(high - Z)) * scale
-    # (4 s - 2) exp(-s) is largest at 3/2, or at that end of the box's range of s which is nearest.
+    # (4 s - 2) exp(-s) is largest at 3/2, or at the end of the range of s nearest to it.
     s = np.clip(1.5, np.square(nearest * scale).sum(axis=2), np.square(farthest).sum(axis=2))
     curvature = ((4.0 * s - 2.0) * np.exp(-s)).sum(axis=1)[:, None]
-    # Coordinate by coordinate the top of the parabola, or the face of the box if that comes first.
+    # For each coordinate the maximum of the parabola, or the face of the box if that is nearer.
     concave = np.minimum(half, slope / np.maximum(-curvature, 1e-300))
     u = np.where(curvature < 0, concave, half)
     rise = (slope * u + 0.5 * curvature * u**2).sum(axis=1)

@@ -62,7 +62,7 @@ def kernel_posterior(A, B, K_ZZ, *, noise_variance, sa, sb, method="linearised",
         "linearised": the exact covariance of the linearised map, which (17) approximates.
         "noise_aware": the noise is part of the likelihood; no regulariser.
     n_records : int, optional
-        Number of records; "noise_aware" clips the eigenvalues of B to what so many can give.
+        Number of records; "noise_aware" clips the eigenvalues of B to their largest possible value.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def kernel_posterior(A, B, K_ZZ, *, noise_variance, sa, sb, method="linearised",
             factor = cho_factor(K_ZZ + B / noise_variance + extra * np.eye(d), lower=True)
             break
         except LinAlgError:
-            # Eq. (13) makes this unlikely and does not exclude it. Only released values decide.
+            # Eq. (13) makes this unlikely but does not exclude it.
             extra *= 2.0
     inverse = cho_solve(factor, np.eye(d))
     Sigma = 0.5 * (inverse + inverse.T)  # Sigma tilde of Eq. 12
@@ -95,13 +95,13 @@ def kernel_posterior(A, B, K_ZZ, *, noise_variance, sa, sb, method="linearised",
 
 
 def _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published):
-    """S_2 between two K_ZZ^-1: what the noise of A and B adds, Eq. (14)-(17), in O(d^3).
+    """K_ZZ^-1 S_2 K_ZZ^-1, the covariance due to the noise of A and B, Eq. (14)-(17), in O(d^3).
 
     With v = Sigma (A + E_a), the linearised map is E_b -> -sigma^-4 Sigma E_b v. Symmetric E_b
     has cov(E_b v) = (sb^2 / 2)(|v|^2 I + v v'). Eq. (17) takes the two copies of an off-diagonal
     entry as independent, which gives diag(v^2) for v v'.
     """
-    w = weights  # v / sigma^2: fourth powers of sigma cancel, and need not be floats
+    w = weights  # v / sigma^2: fourth powers of sigma, which may overflow, cancel
     # docs/theory/sparse_gp_release.md, Theorem 3.
     outer = np.diag(w * w) if published else np.outer(w, w)
     of_B = 0.5 * sb**2 * ((w @ w) * np.eye(len(w)) + outer)
@@ -119,7 +119,7 @@ def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
     prior = K_ZZ + JITTER * K_ZZ.diagonal().max() * np.eye(d)
     tau2 = sa**2 + 0.5 * sb**2
     for _ in range(_N_ITERATIONS):
-        # Where sigma^2 B prevails by more than the digits of a float, it is singular to rounding.
+        # Otherwise sigma^2 B + tau2 I may be singular up to rounding.
         tau2 = max(tau2, 1e-12 * noise_variance * values[-1])
         BC = cho_solve(cho_factor(noise_variance * B_plus + tau2 * np.eye(d)), B_plus).T
         P = cho_solve(cho_factor(prior + BC @ B_plus), np.eye(d))

@@ -56,8 +56,8 @@ class KernelRelease:
     Private: every training record, inputs and targets, for data sets that differ in one record;
     the number of records is public. A record's k_Z(x) and targets are put on integer lattices
     and shortened there to R_k and R_y, products and sums are those of integers, and integer noise
-    is added. So the guarantee holds for every R_k, also for one that some k_Z(x) exceeds, and for
-    every kernel function; R_k decides on accuracy alone.
+    is added. So the guarantee holds for every kernel function and every R_k, even if k_Z(x) exceeds
+    it; R_k affects accuracy alone.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class KernelRelease:
         if not self.half_width:
             raise ValueError("half_width must have one value for each target")
         mu = check_mu(self.mu)
-        # A record's targets as one vector: each is clipped to its own half-width.
+        # Norm of a record's vector of targets, each clipped to its own half-width.
         y_norm = math.sqrt(math.fsum(R * R for R in self.half_width))
         shape = noise_shape(self.k_norm, y_norm, self.ratio)
         # On the diagonal of B, in units of R_k^2: sigma_b = sigma_a / sqrt c.
@@ -122,7 +122,7 @@ class KernelRelease:
         # (docs/theory/sparse_gp_release.md, Errata).
         noise_of_B = noise_of_A * math.sqrt(2.0) / shape
         radius = lattice_radius(self.n_records, max(noise_of_A, noise_of_B))
-        # y_j / R_j of q targets: a norm of sqrt(q) at most, which is `radius` steps.
+        # The vector of y_j / R_j has norm at most sqrt(q), which is `radius` steps.
         step_y = np.asarray(self.half_width) * (math.sqrt(len(self.half_width)) / radius)
         derived = {
             "mu": mu,
@@ -177,7 +177,7 @@ class KernelRelease:
         q = len(self.half_width)
         d = len(gram) - q
         of_A, on_diagonal, off_diagonal = self._mechanisms
-        # Three draws of one joint Gaussian mechanism: the entries' noises are independent.
+        # One joint Gaussian mechanism in three draws, as the noise of entries is independent.
         A = of_A.release(np.ascontiguousarray(gram[:d, d:]), source)
         B = noisy_symmetric(gram[:d, :d], on_diagonal, off_diagonal, source)
         step_k, step_y = self.steps  # from here on post-processing
@@ -234,7 +234,7 @@ class KernelRows(RowMap):
         with np.errstate(all="ignore"):  # a warning would depend on the values
             k = self.kernel(np.asarray(X, dtype=np.float64), self.Z)
             Q[:, :d] = rows_on_lattice(k, self.step_k, self.radius)
-            # Both parts are shortened on their own: the sensitivity has a bound for each.
+            # Both parts are shortened separately: the sensitivity has a bound for each.
             y = np.clip(np.subtract(Y, self.centre), -self.half_width, self.half_width)
             Q[:, d:] = rows_on_lattice(y / self.step_y, 1.0, self.radius)
         return Q

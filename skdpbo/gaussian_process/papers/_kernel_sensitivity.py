@@ -5,8 +5,8 @@ rounding errors of the kernel values and of their sums: a difference of two floa
 once, a squared scaled distance by p + 3 units in the last place, so each kernel value that is not
 negligible is off by less than 1e-12 (p + 3) in relative terms.
 
-The release does not rest on these bounds: it shortens every record to R_k exactly. A bound that
-is too small costs accuracy, one that is too large costs noise.
+Privacy does not depend on these bounds, as the release shortens every record to R_k exactly. A
+bound that is too small distorts records, one that is too large adds noise.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def spectral_norm(kernel, Z):
 def line_norm(kernel, Z):
     """Bound of Eq. (7), for inducing points on a line at least `spacing` apart.
 
-    Of the points on either side of x, the j-th nearest is at least (j - 1) spacings away. The
-    nearest of each side is counted at distance zero, and so is one point too many on each side;
-    the bound is loose, and valid.
+    On either side of x, the j-th nearest point is at least (j - 1) spacings away. The nearest point
+    of each side is counted at distance zero, and one point too many on each side, so that the bound
+    is valid but not tight.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def line_norm(kernel, Z):
     read = stationary_kernel(kernel, 1)
     spacing = float(np.diff(np.sort(Z[:, 0])).min())
     z_hf, z_hc = d // 2, (d + 1) // 2
-    # At the worst z_hf points on one side and z_hc on the other, as near as `spacing` allows.
+    # Worst case: z_hf points on one side and z_hc on the other, `spacing` apart.
     k = read.value(spacing * np.arange(z_hc + 1.0)[:, None])
     square = 2.0 * np.sum(k[: z_hf + 1] ** 2) + (z_hc - z_hf) * k[z_hc] ** 2  # Eq. 7
     return min(math.sqrt(square) * _ROUNDING, trivial_norm(kernel, Z))
@@ -87,8 +87,7 @@ def line_norm(kernel, Z):
 def separation_norm(kernel, Z):
     """Bound of Eq. (8): at most one inducing point is nearer to x than half their separation.
 
-    It needs a kernel of one scaled distance: with several length-scales in a sum, or with
-    different factors, Eq. (4) is returned.
+    The kernel must be a function of one scaled distance; otherwise the bound is that of Eq. (4).
     """
     d, p = Z.shape
     read = stationary_kernel(kernel, p)
@@ -96,7 +95,7 @@ def separation_norm(kernel, Z):
     if precision is None or d == 1:
         return trivial_norm(kernel, Z)
     separation = float(pdist(Z * np.sqrt(precision)).min())
-    # The separation in scaled units, along the first column: only the scaled distance matters.
+    # Half the separation along the first column, as only the scaled distance matters.
     half = np.zeros(p)
     half[0] = 0.5 * separation / math.sqrt(precision[0])
     square = read.variance**2 + (d - 1) * float(read.value(half)) ** 2  # Eq. 8
@@ -106,9 +105,9 @@ def separation_norm(kernel, Z):
 def grid_centre_norm(kernel, Z):
     """Norm at the centre of a regular grid with an odd number of points per axis, Eq. (9).
 
-    A stationary point by symmetry, and a local maximum where the Hessian (11) is negative
-    definite. That is a local argument: the value is a bound only where the centre is also the
-    global maximum, which :func:`searched_norm` checks.
+    The centre is a stationary point by symmetry, and a local maximum if the Hessian (11) is
+    negative definite. The value is a bound only if it is also the global maximum, which
+    :func:`searched_norm` checks.
 
     Raises
     ------
@@ -159,17 +158,17 @@ def product_grid_norm(kernel, Z):
         return None
     square = read.variance**2
     for i, axis in enumerate(axes):
-        # exp(-|e|^2) and the sum over the grid both factor: one axis at a time, of variance 1.
+        # exp(-|e|^2) and the sum over the grid both factor by axes; variance 1 here.
         line = StationaryKernel((Term(1.0, precision[i : i + 1], ()),), 1)
         square *= largest_squared_norm(line, axis[:, None])[0]
     return math.sqrt(square) * _ROUNDING
 
 
 def certified_norm(kernel, Z):
-    """Smallest of the bounds that are proved for every x: the sharpest R_k there is.
+    """Smallest R_k among the bounds that are proved for every x.
 
-    Eq. (4), (7) or (8), lambda_max, and the supremum itself by products of one-dimensional
-    suprema or by branch and bound.
+    These are Eq. (4), (7) or (8), lambda_max, and the supremum itself, by products of
+    one-dimensional suprema or by branch and bound.
 
     Examples
     --------
@@ -212,9 +211,9 @@ def joint_sensitivity(k_norm, y_norm, ratio=1.0):
     """Sensitivity of A and B together in units of A: sqrt(|dA|^2 + c |dB|_F^2).
 
     With t = <k, k'>, the square is at most 2 R_k^2 R_y^2 + 2 c R_k^4 + 2 R_y^2 t - 2 c t^2, and
-    |t| <= R_k^2. The parabola's top is Eq. (6); where it lies beyond R_k^2 the maximum is at
-    k = k', y = -y', and it is 2 R_k R_y. Both are attained. For several targets y_norm bounds
-    the l2 norm of a record's targets.
+    |t| <= R_k^2. The maximum of the parabola is Eq. (6); if it lies beyond R_k^2, the largest value
+    is 2 R_k R_y, at k = k', y = -y'. Both are attained. For several targets y_norm bounds the l2
+    norm of a record's targets.
 
     Parameters
     ----------
@@ -241,13 +240,13 @@ def joint_sensitivity(k_norm, y_norm, ratio=1.0):
 
 
 def noise_shape(k_norm, y_norm, ratio):
-    """Shape s = sqrt(2 c) R_k / R_y: sensitivity and noise depend on c through it alone."""
+    """Shape s = sqrt(2 c) R_k / R_y, through which alone sensitivity and noise depend on c."""
     return math.sqrt(2.0 * ratio) * k_norm / y_norm
 
 
 def unit_sensitivity(s):
-    """Delta / (R_k R_y): Eq. (6) is (s + 1/s)^2, and the top of the parabola needs s >= 1."""
-    # Below s = 1 the maximum is 2 R_k R_y, the value at 1. Rounded up by far more than the errors.
+    """Delta / (R_k R_y) by Eq. (6), whose square is (s + 1/s)^2 for s >= 1; rounded up."""
+    # Below s = 1 the largest value is 2 R_k R_y, that at s = 1.
     s = max(s, 1.0)
     return (s + 1.0 / s) * (1.0 + 2.0**-45)
 
@@ -264,9 +263,9 @@ def optimal_ratio(k_norm, y_norm, gain=0.5):
     k_norm, y_norm : float
         R_k and R_y.
     gain : float, default=0.5
-        1/2 for the noise alone, (E_b v)_i having variance sigma_b^2 |v|^2 / 2: then u = 2 and
-        c = (R_y / R_k)^2. With the regulariser of Eq. (13), which is larger than the noise that
-        it guards against, the square of lambda sigma^2 / sigma_b.
+        1/2 for the noise alone, since (E_b v)_i has variance sigma_b^2 |v|^2 / 2; then u = 2 and
+        c = (R_y / R_k)^2. With the regulariser of Eq. (13), which outweighs the noise of B, the
+        square of lambda sigma^2 / sigma_b.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The transform of Kharkovskii, Dai & Low (2020), as printed: for study, it protects nothing."""
+"""Transform of Kharkovskii, Dai & Low (2020), as printed, for study; it protects nothing."""
 
 import math
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ def threshold(n_components, epsilon, delta):
 
 @dataclass(frozen=True, eq=False)
 class PublishedTransform:
-    """Result of Algorithm 1. All of it but `omega` belongs to the curator.
+    """Result of Algorithm 1, for the curator alone.
 
     Attributes
     ----------
     Z : ndarray of shape (n, r)
-        What the paper releases.
+        Rows that the paper releases.
     mean : ndarray of shape (d,)
     matrix : ndarray of shape (d, r)
         A, with Z = (X - mean) A where X - mean has rank d.
@@ -92,8 +92,7 @@ def published_transform(X, M, epsilon, delta):
     if increased:
         raised = np.sqrt(s**2 + omega**2)
         Z = (U * raised) @ Vt @ M / math.sqrt(r)  # lines 9 and 10
-        # A with (X - mean) A = Z, for rows that are not among those of X.
-        # 0 in directions without data, in which no factor maps X to Z.
+        # A with (X - mean) A = Z, for other rows; 0 in directions without data.
         growth = np.divide(raised, s, out=np.zeros_like(s), where=s > 1e-12 * s.max())
         matrix = (Vt.T * growth) @ Vt @ M / math.sqrt(r)
     else:
@@ -103,7 +102,7 @@ def published_transform(X, M, epsilon, delta):
 
 
 class PublishedRows:
-    """The published transform in the form of `NoisyRows`."""
+    """The published transform, with the interface of `NoisyRows`."""
 
     projection, image = None, None
 
@@ -117,7 +116,7 @@ class PublishedRows:
 
     def release(self, X, noise, source):
         """Protected X: return Z and keep the map, which is secret."""
-        # M: a sampler from the curator's source of noise, not for the guarantee.
+        # M is drawn by the exact sampler; no guarantee rests on it.
         normal = GaussianMechanism(mu=1.0, sensitivity=1.0, lattice=_STEP)
         zeros = np.zeros((X.shape[1], self.n_components), dtype=np.int64)
         M = normal.release(zeros, source) * _STEP
@@ -130,7 +129,7 @@ class PublishedRows:
 
 
 def published_guarantee(epsilon, delta):
-    """Claim of Theorem 1 of the paper, void."""
+    """Guarantee that Theorem 1 of the paper claims, void."""
     return PrivacyGuarantee(
         epsilon=check_positive(epsilon, "epsilon"),
         delta=check_delta(delta),

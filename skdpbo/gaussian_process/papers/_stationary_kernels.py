@@ -1,7 +1,7 @@
 """Bounded kernels that decrease with the distance in every coordinate, as sums of products.
 
-Both facts are what the sensitivity bounds rest on: a kernel of this form is largest at zero, and
-over a box it is largest at the point of the box that is nearest in every coordinate.
+The sensitivity bounds need both properties: such a kernel is largest at zero, and over a box it is
+largest at the point of the box that is nearest in every coordinate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-_SMALLEST = 1e-290  # square of a scaled distance that scikit-learn does not take for 0
+_SMALLEST = 1e-290  # squared scaled distance, below which scikit-learn's value is not exact
 _SUPPORTED = "ConstantKernel, RBF, Matern, RationalQuadratic, and their sums and products"
 
 
@@ -43,8 +43,8 @@ class Factor:
         """Correlation at coordinate distances of shape (..., p), in [0, 1]; shape (...)."""
         rows = offsets.reshape(-1, offsets.shape[-1])
         value = self.correlation(rows, np.zeros((1, rows.shape[1]))).reshape(offsets.shape[:-1])
-        # 1 is never too small for an upper bound: for 0 * inf near 0 where nu is large, and at 0,
-        # for which scikit-learn takes 2e-16.
+        # The upper bound 1 is used near 0, where scikit-learn may compute 0 * inf or shift the
+        # distance.
         is_known = np.isfinite(value) & (np.square(offsets) @ self.precision > _SMALLEST)
         return np.clip(np.where(is_known, value, 1.0), 0.0, 1.0)
 
@@ -83,7 +83,7 @@ class StationaryKernel:
 
     def value(self, offsets):
         """Kernel at coordinate distances of shape (..., p); shape (...)."""
-        with np.errstate(all="ignore"):  # far away: exp(-inf) = 0 is right
+        with np.errstate(all="ignore"):  # far away exp underflows to 0
             return sum(term.value(offsets) for term in self.terms)
 
     @property
@@ -96,14 +96,14 @@ class StationaryKernel:
     def common_precision(self):
         """Inverse squared length-scales of which all others are multiples, or None.
 
-        Where it exists the kernel is a decreasing function of one scaled distance.
+        If they exist, the kernel is a decreasing function of one scaled distance.
         """
         vectors = [v for t in self.terms for v in (t.gaussian, *(f.precision for f in t.factors))]
         vectors = [v for v in vectors if np.any(v > 0)]
         if not vectors:
             return np.ones(self.n_features)
         first = vectors[0]
-        # Cross products: an infinite length-scale is a precision of 0, by which nothing divides.
+        # By cross products, as the precision of an infinite length-scale is 0.
         same = all(np.allclose(v * first[0], first * v[0], rtol=1e-12, atol=0) for v in vectors)
         return first if same else None
 
@@ -161,7 +161,7 @@ def _terms(kernel, p):
     if scales.ndim != 1 or scales.size not in (1, p):
         raise ValueError("a kernel has one length-scale, or one per feature")
     precision = np.broadcast_to(1.0 / scales**2, (p,))
-    # The limit of Matern kernels is the Gaussian one, which has sharper bounds.
+    # The limit of Matern kernels is Gaussian, with sharper bounds.
     if kind is RBF or (kind is Matern and kernel.nu == np.inf):
         return (Term(1.0, precision, ()),)
     _positive(kernel.nu if kind is Matern else kernel.alpha)

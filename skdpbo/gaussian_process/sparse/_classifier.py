@@ -25,7 +25,7 @@ from skdpbo.gaussian_process.sparse._label_codes import (
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
 from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
 
-_NOISE_OF_SHARES = 0.25  # of those of the classes that a release shows, where it shows all
+_NOISE_OF_SHARES = 0.25  # of released class shares, for a reliability of 1
 
 
 class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
@@ -51,9 +51,10 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         sqrt(n_features), times 1/4, 1/2, 1 and 8), and from four columns on a linear one. A class
         of your own makes the guarantee conditional on values of two points at a time.
     classes : array-like of shape (n_classes,), default=None
-        Public labels, at least two. A record with another label adds nothing. Texts beside numbers
-        are an error by the type of `y` alone: in a list, or an array of objects, each is another
-        label. None: the labels of the records are public by declaration, also which of them occur.
+        Public labels, at least two. A record with another label adds nothing. If classes are texts
+        and the type of `y` is numeric, or vice versa, it is an error; in a list or an array of
+        objects, such values are other labels. None: the set of labels that occur is declared
+        public.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
         Public points that represent the process. An int, at least 1, asks for that many points in
         `X_bounds`: a grid in one dimension, and in two where it is a square; Sobol points
@@ -64,10 +65,10 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         Delta of the guarantee, in (0, 1).
     X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
-        for each feature. Records outside are not clipped; they only have small features. None: none
+        for each feature. Records outside are not clipped, but have small features. None: no box
         with given inducing points; otherwise, as with "private", released: a few times as wide as
-        the records (of few, powers of two), for 10 % of the squared budget; of too few (-3, 3),
-        with a `DefaultBoundsWarning`.
+        the records (with few records, powers of two), for 10 % of the squared budget; with too few
+        (-3, 3), with a `DefaultBoundsWarning`.
     n_jobs : int, default=None
         Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
     chunk_size : int, default=1024
@@ -83,7 +84,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     classes_ : ndarray of shape (n_classes,)
         Public.
     kernels_ : list of sklearn kernels
-        Those in use. Public; released where the box of `inducing_points_` is.
+        Kernels in use. Public; released if the box of `inducing_points_` is.
     kernel_probabilities_ : ndarray of shape (n_kernels,)
         Posterior probabilities of `kernels_`. Released.
     log_evidence_ : ndarray of shape (n_kernels,)
@@ -91,17 +92,17 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     kernel_ : sklearn kernel
         The likeliest. Released.
     X_bounds_ : tuple (low, high) of ndarray
-        Where they were released.
+        Only if they were released.
     inducing_points_ : ndarray of shape (n_inducing, n_features)
-        Public; released where their box is.
+        Public; released if their box is.
     noise_variance_ : float
         Mean squared distance of a code's coordinate from the process, estimated. Released.
     reliability_ : float
-        Share of the labels' own estimate in the posterior mean, at least 0.2. Released.
+        Share of the records' own estimate in the posterior mean, at least 0.2. Released.
     offsets_ : ndarray of shape (n_classes,)
-        Times the length of the mean added to the standardised codes. They bring mean probabilities
-        over the records, as far as the release shows where they are, near the released shares of
-        the classes. Without them rare classes get too little. Released.
+        Offsets of the standardised codes, multiplied by the length of the mean. They bring mean
+        probabilities over the (estimated) records near the released shares of the classes;
+        otherwise rare classes get too little. Released.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -201,8 +202,8 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         check = partial(self._planned, guarantee.mu, groups is None)
         X, planned, source = self._charged(guarantee, partial(check, {}), X, groups=groups)
 
-        # From here on records are read, after the charge. Labels become positions among public
-        # classes; codes, not positions, go into the sum, so that no class is nearer to another.
+        # After the charge, records are read. Codes of the classes go into the sum, so that all
+        # classes have the same distance.
         classes, positions = read_labels(y, classes, X, self)
         found, unseen = self._released_bounds(planned[0], None, X, source)
         if found:
@@ -218,7 +219,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         # Post-processing of `released` to the end.
         noise_variance, _ = self._publish_average(family.kernels, method.features, centre, fits)
         self.noise_variance_ = float(noise_variance.mean())
-        # Averages over where the release shows records: reading the records again would cost.
+        # Averages over estimated records: reading the records again would cost budget.
         support = support_design(Z)
         records = nearest_mixture(released.B, method.features(support), SUPPORT_DESIGNS)
         self.reliability_ = reliability(self._predictor, support, records)
@@ -238,24 +239,29 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         weights, mean = records / total, self._predictor.mean(support)
         # Not divided by the reliability: a mean over all records is more reliable than at a point.
         shares = np.maximum((1 + codes @ (weights @ mean)) / K, 1 / n_records)
-        how = codes, self.noise_variance_, shares / shares.sum()
-        noise = _NOISE_OF_SHARES / self.reliability_**2
-        return class_offsets(mean / self.reliability_, weights, *how, noise)
+        return class_offsets(
+            mean / self.reliability_,
+            weights,
+            codes,
+            self.noise_variance_,
+            shares / shares.sum(),
+            _NOISE_OF_SHARES / self.reliability_**2,
+        )
 
     @property
     def _mechanism(self):
         return self._with_ranges(super()._mechanism)
 
     def _planned(self, mu, counted, found, X):
-        """Return what the release needs from shapes and parameters; raises what can be raised."""
+        """Return the plan of the release, by shapes and parameters; raises all public errors."""
         n_rows = X.shape[0] if counted else None
         budgets = self._budgets(mu, n_rows, {"X_bounds": X.shape[1]}, found)
         Z = self._inducing_points(X.shape[1], found)
         family = self._checked_kernels(Z, label_family(Z), budgets, found)
-        # By design they lose at epsilon .1 (docs/benchmarks/rejected_ideas.md).
+        # Designed shares are worse at epsilon .1 (docs/benchmarks/rejected_ideas.md).
         shares = "fixed" if self.kernel is None else "equal"
         build = partial(WhitenedMethod, family, Z, mu=budgets.moments, shares=shares)
-        build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
+        build(half_width=np.ones(1), n_records=1)  # raises the errors of a method
         self._warn_of_plan(budgets, n_rows, family.kernels, Z)
         return budgets, Z, family, build
 
@@ -275,7 +281,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         codes = label_codes(len(self.classes_))[:-1]
-        # Prior and noise draw the mean to 0, where all classes are equally likely: undone here.
+        # Divided by the reliability, which undoes the shrinkage of the mean to 0 by the prior.
         with np.errstate(under="ignore"):  # far from all points: 0
             mean = self._predictor.mean(X) / self.reliability_
             return class_probabilities(mean, codes, self.noise_variance_, self.offsets_)

@@ -1,4 +1,4 @@
-r"""Whitened features of a chunk of rows, on the lattice: where the time of a fit is spent.
+r"""Whitened features of chunks of rows, on the lattice; most of the time of a fit is spent here.
 
 :math:`\phi(x) = L^{-1} k_Z(x) / \sigma_f`, :math:`LL' = K_{ZZ} + j\sigma_f^2 I`, has norm at most 1
 for every x, every Z and every positive semi-definite kernel with :math:`k(x, x) \le \sigma_f^2`,
@@ -19,11 +19,11 @@ from skdpbo.gaussian_process._foreign_kernels import IsolatedKernel, foreign_ker
 from skdpbo.gaussian_process.sparse._kernel_family import reference_variance
 
 _TRIANGULAR_PRODUCT = {np.dtype(np.float32): strmm, np.dtype(np.float64): dtrmm}
-JITTER = 1e-6  # j, relative to the prior variance; it only shortens phi
+JITTER = 1e-6  # j, relative to the prior variance; it makes phi shorter, never longer
 
 
 class WhitenedFeatures:
-    """The map x -> phi(x) for a kernel and inducing points; public, picklable.
+    """Map x -> phi(x) for a kernel and inducing points; public, picklable.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class WhitenedFeatures:
     whitener : ndarray of shape (d, d)
         Upper triangular; phi(x)' = k_Z(x)' whitener.
     jitter : float
-        More than `JITTER` where rounding spoilt the kernel: see :func:`refuse_indefinite`.
+        `JITTER`, or more if the kernel matrix is numerically indefinite.
     """
 
     def __init__(self, kernel, Z):
@@ -50,8 +50,8 @@ class WhitenedFeatures:
         self.signal_variance = reference_variance(kernel, Z)
         if not self.signal_variance > 0:
             raise ValueError("kernel must have a positive variance.")
-        # The bound of the norm of phi holds for k(x, x) <= sigma_f^2; where the variance grows, as
-        # for DotProduct, longer rows are shortened on the lattice.
+        # The norm of phi is at most 1 if k(x, x) <= sigma_f^2; with a kernel such as DotProduct,
+        # longer rows are shortened on the lattice.
         self.jitter = JITTER
         while True:
             try:
@@ -60,8 +60,7 @@ class WhitenedFeatures:
                 break
             except np.linalg.LinAlgError:
                 self.jitter *= 10.0
-        # Both in units of sigma_f, in which phi has norm at most 1 (docs/theory/sparse_gp.md,
-        # Lemma).
+        # In units of sigma_f, phi has norm at most 1 (docs/theory/sparse_gp.md, Lemma).
         self.root = L / np.sqrt(self.signal_variance)
         inverse = solve_triangular(L, np.eye(len(Z)), lower=True)
         self.whitener = np.ascontiguousarray(inverse.T) / np.sqrt(self.signal_variance)
@@ -72,9 +71,9 @@ class WhitenedFeatures:
 
 
 def refuse_indefinite(kernel, Z):
-    """Raise where the matrix of a kernel at public inducing points is not positive semi-definite.
+    """Raise if the matrix of a kernel at public inducing points is not positive semi-definite.
 
-    At those of a released box an error would come after the charge: the diagonal is raised there.
+    Not called for points of a released box, where an error would come after the charge.
     """
     if WhitenedFeatures(kernel, Z).jitter > JITTER:
         raise ValueError(f"kernel must be positive semi-definite, got {kernel}.")
@@ -83,8 +82,8 @@ def refuse_indefinite(kernel, Z):
 class LatticeRows:
     r"""Rows :math:`w = (\phi(x), \beta_1 y_1, \dots)` as lattice integers of norm at most `radius`.
 
-    A call is one worker's pass over one chunk. Kernel values and whitening are computed in single
-    or double precision; the norm bound is checked on the integers in either case.
+    Kernel values and whitening are computed in single or double precision; the norm bound is
+    enforced on the integers in either case.
 
     Parameters
     ----------
@@ -94,9 +93,10 @@ class LatticeRows:
     half_width : ndarray of shape (q,)
         R_y: targets are clipped to this distance from the centre.
     beta : ndarray of shape (q,)
+        Weights of the targets.
     codes : ndarray of shape (n_classes + 1, q), default=None
-        Coordinates of each class: the targets are then positions in it, neither shifted nor
-        clipped. The last, for position -1, is NaN: such a record becomes a row of zeros.
+        Codes of the classes, if targets are positions of classes; not shifted or clipped. The last
+        one, for position -1, is NaN: such a record becomes a row of zeros.
     step : float
         Lattice step of w.
     radius : int
@@ -112,11 +112,11 @@ class LatticeRows:
         self.width = len(features.Z) + self.n_targets
         self.dtype = np.dtype(dtype)
         self.kernel, scale = kernel_chunks(features, self.dtype)
-        # In one matrix: the whitening, the kernel's constant factor and the unit of the lattice.
+        # With the constant factor of the kernel and the lattice step.
         self.whitener = (features.whitener * (scale / step)).astype(self.dtype)
 
     def workspace(self, n_rows):
-        """Buffers for chunks of at most `n_rows` rows; one for each worker."""
+        """Buffers of one worker, for chunks of at most `n_rows` rows."""
         return {
             "kernel": self.kernel.workspace(n_rows),
             "rows": np.empty((n_rows, self.width)),
@@ -129,19 +129,19 @@ class LatticeRows:
         rows, T = workspace["rows"][:n], workspace["targets"][:n]
         with np.errstate(all="ignore"):  # a warning would depend on the values
             kernel = self.kernel(X, workspace["kernel"])
-            product = _TRIANGULAR_PRODUCT[self.dtype]  # in place: half the work, and in the cache
-            # Transposed, as BLAS stores by columns: the rows are then multiplied without a copy.
+            product = _TRIANGULAR_PRODUCT[self.dtype]  # in place, with half the operations
+            # Transposed, as BLAS stores by columns: no copy is made.
             phi = product(1.0, self.whitener.T, kernel.T, lower=1, overwrite_b=1).T
-            # To nearest, which has no bias; a row that becomes too long is shortened below.
+            # To nearest, without bias; rows that become too long are shortened below.
             rows[:, :d] = np.rint(phi, out=phi)
             if self.codes is None:
                 np.subtract(Y, self.centre, out=T)
                 np.clip(T, -self.half_width, self.half_width, out=T)
-            else:  # position -1, a label that is no class, is the last row: NaN, then zeros
+            else:  # position -1, of an unknown label, gives the last code: NaN
                 T[...] = self.codes[Y[:, 0].astype(np.intp)]
             np.multiply(T, self.target_scale, out=T)
             np.rint(T, out=rows[:, d:])
-            # On the integers, exactly: no rounding above can make the sensitivity larger.
+            # Exact: rounding errors above do not affect the sensitivity.
             return shorten_rows(rows, self.radius)
 
 
@@ -149,11 +149,13 @@ _NEAR = 10.0  # largest squared norm of a point for distances in single precisio
 
 
 def kernel_chunks(features, dtype):
-    """Return the fastest way to k_Z(X) / scale, in rows that may be overwritten, and the scale."""
-    # A constant factor is returned, not applied: in the whitener it costs nothing.
+    """Return a fast map of chunks X to k_Z(X) / scale, and the scale.
+
+    Constant factors are returned as the scale, since multiplying the whitener costs nothing.
+    """
     Z, parts = features.Z, []
     for scale, kernel in _terms(features.kernel, 1.0):
-        # Of these exact types: Matern is a sub-class of RBF.
+        # Exact types, as Matern is a sub-class of RBF.
         known = {RBF: (math.inf,), Matern: (0.5, 1.5, 2.5)}.get(type(kernel), ())
         nu = getattr(kernel, "nu", math.inf)
         if nu in known:
@@ -212,11 +214,11 @@ class _AnyKernelChunks(RowMap):
         return np.array(values, self.dtype, order="C")  # a copy: the caller overwrites it
 
 
-# Kernels as functions of -r^2 / 2, r the scaled distance; the argument is overwritten.
-
-
 def _at_distances(nu, exponent):
-    """Return the Matern kernel of `nu`, inf for RBF."""
+    """Return the Matern kernel of `nu`, inf for RBF, at `exponent` = -r^2 / 2, in place.
+
+    r is the scaled distance.
+    """
     if nu == math.inf:
         return np.exp(exponent, out=exponent)
     exponent *= -4.0 * nu
@@ -232,20 +234,20 @@ def _at_distances(nu, exponent):
 
 
 class _DistanceChunks:
-    """A function of the scaled distance; distances by one matrix product.
+    """RBF and Matern kernels, with distances by one matrix product.
 
-    (x, 1, -||x||^2/2) (z, -||z||^2/2, 1)' = -||x - z||^2/2, x and z scaled and centred. The product
-    is in single precision for values in single precision where it loses no more than they do.
+    (x, 1, -||x||^2/2) (z, -||z||^2/2, 1)' = -||x - z||^2/2, x and z scaled and centred. For kernel
+    values in single precision, the product is too, if it does not lose more digits.
     """
 
     def __init__(self, Z, length_scale, nu, dtype):
         self.nu = nu
         self.inverse_scale = 1.0 / np.asarray(length_scale, dtype=np.float64)
-        # Distances do not depend on the origin, and near it their squares lose the fewest digits.
+        # Centred, as squares near the origin lose the fewest digits.
         self.shift = Z.mean(axis=0) * self.inverse_scale
         scaled = Z * self.inverse_scale - self.shift
         squares = np.einsum("ij,ij->i", scaled, scaled)
-        # A Matern kernel takes the root of a distance, which near 0 would lose half of the digits.
+        # Matern kernels take a root, which near 0 would lose half of the digits.
         near = nu == math.inf and squares.max() <= _NEAR
         self.Z = np.vstack([scaled.T, -squares / 2, np.ones(len(Z))])
         self.Z = self.Z.astype(dtype if near else np.float64)

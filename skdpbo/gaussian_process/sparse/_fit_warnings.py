@@ -22,15 +22,18 @@ from skdpbo.gaussian_process.sparse._inducing import (
 from skdpbo.gaussian_process.sparse._kernel_family import point_box, reference_variance
 
 _FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
-_LEAST_NOISE = 1e-3  # of a feature, for each record: keeps a matrix invertible
-_LEAST_SIZE, _CLOSE = 0.25, 0.15  # of the constant, 1, over the records; error of a function
-_LEAST_MEAN = 0.9  # of half the width: skewed columns are nearer to the centre
-_NARROW, _FAR_OF_TARGETS = 0.1, 2.0  # of half the width of y_bounds; standard deviations
-_LEAST_EXPLAINED, _MOST_SDS = 0.05, 20.0  # below, and above, a kernel can hardly follow the targets
+_LEAST_NOISE = 1e-3  # per record, assumed in a feature; keeps a matrix invertible
+# Least mean of the constant 1 over the records, and largest error of a function of the features.
+_LEAST_SIZE, _CLOSE = 0.25, 0.15
+_LEAST_MEAN = 0.9  # in half-widths; means of skewed columns are nearer to the centre
+_NARROW, _FAR_OF_TARGETS = 0.1, 2.0  # in half-widths of y_bounds; standard deviations of noise
+# A kernel can hardly follow the targets with a smaller share of variance explained by the inducing
+# points, or with more of its standard deviations to the ends of y_bounds.
+_LEAST_EXPLAINED, _MOST_SDS = 0.05, 20.0
 
 
 def warn_of_units(kernels, Z, points, half_width=None):
-    """Warn, from public values, where no given kernel can follow targets inside the public bounds.
+    """Warn, from public values, if no given kernel can follow targets inside the public bounds.
 
     Parameters
     ----------
@@ -39,20 +42,20 @@ def warn_of_units(kernels, Z, points, half_width=None):
     points : ndarray of shape (n, n_features)
         In the box of Z.
     half_width : ndarray of shape (n_targets,), default=None
-        Of the ranges of the targets; None where the variance of the kernels does not matter.
+        Half-widths of the targets' ranges; None if the variance of the kernels does not matter.
     """
     if not all(reference_variance(kernel, Z) > 0 for kernel in kernels):
-        return  # refused where features are made
-    shares = []  # of the variance at points that is that of the process at Z
+        return  # refused by `WhitenedFeatures`
+    shares = []  # of the variance at `points` that the process at Z explains
     for kernel in kernels:
         jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
         K, K_ZZ = kernel(Z, points), kernel(Z) + jitter
         try:
             np.linalg.cholesky(K_ZZ)
-        except np.linalg.LinAlgError:  # in a released box; in a given one it is refused
+        except np.linalg.LinAlgError:  # in a released box; in a given box it is refused
             warn_caller(
-                f"{kernel} is not positive semi-definite at the inducing points, as where a period "
-                "is far shorter than rounding in their box lets it be: hardly any record counts. "
+                f"{kernel} is not positive semi-definite at the inducing points, as with a period "
+                "below the rounding errors in their box: hardly any record counts. "
                 "Give X_bounds, scale the columns, or leave kernel=None.",
                 KernelUnitsWarning,
             )
@@ -92,19 +95,19 @@ def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):
     released : NoisyMoments or KernelStatistics
         From the method.
     half_width : ndarray of shape (q,)
-        Of the targets' bounds.
+        Half-widths of the targets' bounds.
     Z : ndarray of shape (n_inducing, n_features)
         Inducing points before a release moved them.
     unseen : sequence of str
-        Bounds of which some column shows no range.
+        Names of bounds for which the range of some column was not found.
     wide : bool
         Whether the box is far wider than the records.
     """
     warn_of_no_range(gp, unseen)
-    if not isinstance(released, NoisyMoments):  # the published release shows less
+    if not isinstance(released, NoisyMoments):  # the published release lacks some moments
         return
     share, sd = _share_in_reach(method, released)
-    # Released ranges hold the records: with many columns the share may be wrong all the same.
+    # Released ranges contain the records; with many columns the estimated share may be wrong.
     ranges = hasattr(gp, "X_bounds_") and _box(gp) == "X_bounds" and "X_bounds" not in unseen
     if share + _FAR * sd < 0.5 and not ranges:
         warn_caller(
@@ -141,15 +144,15 @@ def _warn_of_targets(method, released, half_width, is_residual):
     """
     statistics, phi = method.statistics, method.features(support_design(method.features.Z))
     weights = np.linalg.solve(phi.T @ phi + np.eye(phi.shape[1]), phi.sum(axis=0))
-    n, R = statistics.n_records, np.asarray(statistics.half_width)  # where targets are cut
+    n, R = statistics.n_records, np.asarray(statistics.half_width)  # targets are clipped to R
     mean, square = weights @ released.A / (n * R), released.yy.diagonal() / (n * R**2)
     noise = released.syy / (n * R**2)
     if (ends := at_one_end(mean, square, noise)).size:
         warn_of_ends("residual_bound_" if is_residual else "y_bounds", ends)
-    # About what was subtracted: a released mean, or the centre of the bounds. In units of these.
+    # About a released mean, or the centre of the bounds, in units of these.
     part = np.square(R / half_width)
     largest = np.maximum(square, 0.0) + _FAR_OF_TARGETS * noise
-    # Noise may have cut them to a small range: then most are at its ends, and nothing is known.
+    # If targets were clipped to a range that is too small, most are at its ends: no warning then.
     narrow = (largest + noise < 1) & (largest * part < _NARROW**2)
     if not is_residual and narrow.any():
         warn_caller(
@@ -174,11 +177,11 @@ def _columns_at_one_end(method, released, centre, half_width):
     moments = weights.T @ released.B @ weights
     size = max(moments[0, 0], n * _LEAST_SIZE)
     sd = math.sqrt(2) * released.sb * np.square(weights).sum(axis=0) / size
-    # Of a column that the features do not show, as one that a kernel leaves out, nothing is known.
+    # Columns that the features do not represent, as those a kernel ignores, give no warning.
     sd[error > _CLOSE] = np.inf
     mean = moments[0, 1:] / size
     ends = at_one_end(mean, moments.diagonal()[1:] / size, sd[1:])
-    # Nearly all zeros are usual of an indicator, whose box, from 0 to 1, has points inside.
+    # Without indicators, recognised by a box from 0 to 1, which may be rare.
     unit = np.round(centre - half_width, 1) == 0, np.round(centre + half_width, 1) == 1
     return ends[(np.abs(mean) > _LEAST_MEAN)[ends] & ~np.all(unit, axis=0)[ends]]
 
@@ -187,7 +190,7 @@ def _share_in_reach(method, moments):
     """Return the estimated share of records near the inducing points, and its noise."""
     Z, n_records = method.features.Z, method.statistics.n_records
     support = support_design(Z)
-    # First halves: every second point of a Sobol sequence lies in half of the box.
+    # First halves of the designs.
     reached = np.vstack([support[s.start : (s.start + s.stop) // 2] for s in SUPPORT_DESIGNS])
     longest = math.sqrt(SQUARED_NORM)  # longer rows are shortened
     inside, outside = (

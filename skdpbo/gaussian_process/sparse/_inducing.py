@@ -1,4 +1,4 @@
-"""Inducing points: a public design that never looks at the data."""
+"""Inducing points and other public designs of points, independent of the records."""
 
 import math
 from functools import lru_cache
@@ -6,15 +6,15 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import qmc
 
-_DEFAULT_SIZE = {1: 30, 2: 49}  # a grid; from three features on, Sobol points
+_DEFAULT_SIZE = {1: 30, 2: 49}  # of grids; from three features on, Sobol points
 _DEFAULT_SOBOL = 50
-_ONE_DESIGN = 3  # columns: the points of more columns' design are too few for a linear kernel
-_MOST_LINEAR = 50  # points of a linear kernel
+_ONE_DESIGN = 3  # with more columns, a linear kernel needs more points than a design for few
+_MOST_LINEAR = 50  # further points for a linear kernel
 SUPPORT_DESIGNS = (slice(0, 256), slice(256, 384), slice(384, 512))  # of `support_design`
 _N_UNREACHED = 256
-_EXTENTS = (1.0, 1.25, 1.5)  # of their boxes in that of Z: records may lie outside
-_UNREACHED = (4.0, 8.0, 32.0, 256.0, 2.0**20)  # half-widths of the box from its centre
-_LARGEST = 1e300  # of a point: kernels are evaluated at those of `unreached_design`, too
+_EXTENTS = (1.0, 1.25, 1.5)  # of their boxes relative to that of Z, as records may lie outside
+_UNREACHED = (4.0, 8.0, 32.0, 256.0, 2.0**20)  # distances from the centre, in half-widths
+_LARGEST = 1e300  # coordinate of a point; kernels are evaluated far outside as well
 
 
 def inducing_design(inducing_points, bounds, n_features):
@@ -51,7 +51,6 @@ def inducing_design(inducing_points, bounds, n_features):
     """
     if inducing_points is None:
         inducing_points = _DEFAULT_SIZE.get(n_features, _DEFAULT_SOBOL)
-    # True is an int, and no number of points.
     if isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool):
         (low, high), size = bounds, int(inducing_points)
         if size < 1:
@@ -83,8 +82,8 @@ def inducing_design(inducing_points, bounds, n_features):
 def design_for_columns(n_inducing, Z, columns):
     """Return inducing points that are a design for some columns of the box of Z.
 
-    In the other columns, on which the linear kernel alone depends, they are Sobol points. If the
-    number is not given, that kernel has two further points for each column from four columns on.
+    In the other columns, which matter for the linear kernel alone, they are Sobol points. If the
+    number is not given, from four columns on there are two further points per column.
 
     Parameters
     ----------
@@ -107,9 +106,9 @@ def support_design(Z):
     """Return points where records may lie, to describe their second moment; public.
 
     Sobol points of the box of the inducing points, of a box 1.25 times as wide, and of one 1.5
-    times as wide, the last drawn towards its centre: in many dimensions nearly all of a box is
-    corners, where few data lie. Z itself is left out: rough kernels see nothing elsewhere, so that
-    noise would be taken for records there.
+    times as wide, the last contracted towards its centre: in many dimensions nearly all of a box is
+    corners, where few data lie. Z itself is left out, since with rough kernels noise would be taken
+    for records at Z.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def support_design(Z):
     Returns
     -------
     ndarray of shape (n_support, n_features)
-        Rows `SUPPORT_DESIGNS` are the three sets.
+        The slices `SUPPORT_DESIGNS` are the three sets.
     """
     low, high = Z.min(axis=0), Z.max(axis=0)
     inner, middle, outer = (d.stop - d.start for d in SUPPORT_DESIGNS)
@@ -150,22 +149,22 @@ def unreached_design(Z):
     centre, half = (low + high) / 2, (high - low) / 2
     far, inside = np.split(2 * _sobol(_N_UNREACHED, Z.shape[1]) - 1, 2)
     factors = np.resize(_UNREACHED, len(far))
-    # In all columns: directions of the sequence, brought to the faces of ever larger boxes.
+    # Far in all columns: directions of the sequence, scaled to the faces of larger boxes.
     far = far / np.abs(far).max(axis=1, keepdims=True) * factors[:, None]
-    # In one column, on either side, and inside the box in the others: a unit that is wrong.
+    # Far in one column, on either side, and inside the box in the others, as with a wrong unit.
     row = np.arange(len(far))
     column, sign = row % Z.shape[1], 1 - 2 * (row // Z.shape[1] % 2)
     inside[row, column] = factors * sign
     return centre + half * np.vstack([far, inside])
 
 
-@lru_cache(maxsize=8)  # public; a fit needs the same few several times
+@lru_cache(maxsize=8)  # a fit needs the same few designs several times
 def _sobol(size, n_features):
-    """The first points of the sequence, without scrambling, each in the middle of its cell."""
+    """Return the first points of the unscrambled Sobol sequence, moved to the middle of cells."""
     if n_features > qmc.Sobol.MAXDIM:
         # public randomness, the same for everybody
         return np.random.default_rng(0).random((size, n_features))
-    # The sequence is balanced at powers of two; half a cell moves its first point off the corner.
+    # Balanced at powers of two; shifted by half a cell, as the first point is a corner.
     exponent = math.ceil(math.log2(size)) if size > 1 else 0
     points = qmc.Sobol(n_features, scramble=False).random_base2(exponent)[:size]
     points += 0.5**exponent / 2

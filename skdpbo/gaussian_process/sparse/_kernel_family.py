@@ -10,42 +10,42 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
-_DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-_MIXED_FACTORS = (0.5, 2.0)
-_FACTORS_OF_ALL = (1.0, 2.0, 4.0, 8.0)  # where columns were left out: kernels on all of them
-FEW_COLUMNS = 3  # up to here public points are a design, and kernels on each set take part
-# In units. Three columns have more sets, and one shape takes less time: the rough one, since bands
-# of a smooth one alone are narrow.
+_DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # length-scales, in units of the points
+_MIXED_FACTORS = (0.5, 2.0)  # of averages with the linear kernel
+_FACTORS_OF_ALL = (1.0, 2.0, 4.0, 8.0)  # of kernels on all columns, if some were left out
+FEW_COLUMNS = 3  # largest number with a design of public points and kernels on each set of columns
+# Kernels on sets of columns. Of three columns there are more sets, so one shape, to save time: the
+# rough one, since bands of a smooth one alone are too narrow.
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
-_SMALLER = (2, 4)  # times, at least and at most, are slopes in columns that were left out smaller
-_EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
-_ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
-_EVIDENCE_FACTOR = 0.5  # of the kernels' variance, of many columns up to these
-_LEAST_NOISE = 0.005  # of a moment, over the number of records; with less the whole variance does
-MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
-_LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # for each column; of the release
+_SMALLER = (2, 4)  # least and largest factor by which slopes in columns left out are smaller
+_EFFECT_LOG_PRIOR = -3.0  # of kernels on sets, others 0; with 0 they often win by chance
+_ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # of the linear kernel, per column beyond these
+_EVIDENCE_FACTOR = 0.5  # of the kernels' variance in the evidence, for four to ten columns
+_LEAST_NOISE = 0.005  # of a moment, over the number of records, for the factor above
+MOST_COLUMNS = 100  # for a choice of columns, whose cost grows with their square
+_LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # of the release, per column and in total
 _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be learnt
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
-_LABEL_VARIANCE = 0.5  # the coordinates of the labels have a mean square of 1
+_LABEL_VARIANCE = 0.5  # the coordinates of the label codes have a mean square of 1
 _VARIANCE_SHARE = 1 / 6  # of the squared half-width of the targets' range
-_MOST_VARIANCE = 1.5  # times that of the targets; the share above of a range of 3 deviations
-_WEAK = 1 / 6  # of the variance: of smooth functions that no effect shows
-_SMALLEST_SHARE = 0.05  # of a kernel whose length-scales the inducing points do not resolve
+_MOST_VARIANCE = 1.5  # in variances of the targets: the share above for a range of 3 deviations
+_WEAK = 1 / 6  # factor of the variance of smooth functions that no effect shows
+_SMALLEST_SHARE = 0.05  # factor for a kernel that the inducing points do not resolve
 
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """Kernels of a fit, and what is fixed of them before its release; public or released before.
+    """Kernels of a fit with their priors; public, or released before the second moments.
 
     Attributes
     ----------
     kernels : list of sklearn kernels
     log_priors : ndarray of shape (n_kernels,)
-        Of their weights, up to a common constant.
+        Log prior probabilities, up to a common constant.
     in_release : ndarray of shape (n_kernels,)
-        Whether a kernel has a share of the release. The others enter after it, by evidence.
+        Whether a kernel has a share of the release. The others are used after it, by evidence.
     many : bool, default=False
-        Whether there are too many columns for public points to stand for the records.
+        Whether there are too many columns for public points to represent the records.
     """
 
     kernels: list
@@ -55,7 +55,7 @@ class KernelFamily:
 
     @classmethod
     def of(cls, kernels):
-        """Return the family of kernels that count alike."""
+        """Return the family of kernels with equal priors."""
         return cls(kernels, np.zeros(len(kernels)), np.ones(len(kernels), dtype=bool))
 
 
@@ -72,7 +72,7 @@ def check_kernels(kernel, default):
     TypeError
         When a kernel is no scikit-learn kernel.
     ValueError
-        When there is none, or one does not work on vectors or has white noise.
+        If there is none, or one does not work on vectors or contains white noise.
     """
     if kernel is None:
         return default
@@ -91,35 +91,35 @@ def check_kernels(kernel, default):
                 "kernel must not contain a WhiteKernel: the noise of the observations is the "
                 "parameter noise_variance."
             )
-    # What a fit does with them does not change the user's.
     return KernelFamily.of([clone(k) for k in kernels])
 
 
 def default_family(Z, half_width, columns=None, few=False, sd=None):
     """Return the default family of regression, in public units.
 
-    RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
-    there is a linear kernel in their box. Of two and three columns there are also kernels on some
-    of them: linear on one, others on every set, and averages of those on one. From four columns on,
-    or where columns are left out, there are averages of the linear kernel and an RBF kernel of 1/2
-    or 2 units. From four on, without a design of few, the linear kernel's box is smaller by sqrt 3,
-    so that its constant has less of its variance. Where some of four or more are left out there are
-    RBF kernels of 1 to 8 units on all, without which bands are narrow where others matter, too.
-    A design of few has a linear kernel of these, and that of all has smaller slopes in the others.
+    RBF kernels have length-scales of 1/8 to 8 units of the inducing points, a Matern kernel of nu
+    1/2 has one unit, and there is a linear kernel in their box. With two or three columns there are
+    also kernels on some of them: linear ones on one column, others on every set, and averages of
+    those on one column. From four columns on, or if columns are left out, there are averages of the
+    linear kernel and an RBF kernel of 1/2 or 2 units. From four columns on, unless `few`, the box
+    of the linear kernel is smaller by sqrt 3, which reduces the share of its constant. If some of
+    four or more columns are left out, there are RBF kernels of 1 to 8 units on all columns, without
+    which bands are too narrow if other columns matter. With `few` there is a linear kernel of the
+    chosen columns, and the one of all columns has smaller slopes in the others.
 
     Parameters
     ----------
     Z : ndarray of shape (d, n_features)
         Inducing points.
     half_width : ndarray of shape (q,)
-        Of the ranges of the targets.
+        Half-widths of the targets' ranges.
     columns : list of int, default=None
-        Columns on which the kernels depend, but linear and average ones: the length-scale in the
+        Columns on which the kernels depend, except linear and average ones; the length-scale in the
         others is infinite. Public or released. None: all.
     few : bool, default=False
-        Whether Z is a design for `columns`, up to three of more.
+        Whether Z is a design for `columns`, at most three and not all.
     sd : ndarray of shape (q,), default=None
-        Of the targets, public or released. None: their range alone is known.
+        Standard deviations of the targets, public or released. None: unknown.
 
     Returns
     -------
@@ -138,8 +138,8 @@ def default_family(Z, half_width, columns=None, few=False, sd=None):
     less = 0.0 if many else _EFFECT_LOG_PRIOR
     # docs/theory/many_columns.md, Process of the columns that stay.
     rows += [(linear, less if few else _linear_log_prior(p), True)]
-    # Without a share: they enter after the release, by evidence (docs/theory/many_columns.md,
-    # Corollary). The others serve them, and Proposition 2 bounds the noise of averages, too.
+    # The following have no share of the release and are used after it, by evidence
+    # (docs/theory/many_columns.md, Corollary); Proposition 2 also bounds the noise of averages.
     if few:
         rows += [(_linear_kernel(Z, columns), 0.0, False)]
     if many or n_others:
@@ -164,15 +164,15 @@ def _family(rows, variance, many):
 
 
 def _linear_log_prior(p):
-    """Return the log prior of the linear kernel of many columns, beside 0."""
-    # docs/theory/many_columns.md, Beyond ten columns: stationary ones explain noise there.
+    """Return the log prior of the linear kernel with many columns; that of others is 0."""
+    # docs/theory/many_columns.md, Beyond ten columns.
     return _LINEAR_LOG_PRIOR * max(p - _ENOUGH_COLUMNS, 0)
 
 
 def _effects(Z, columns, linear=None):
-    """Return kernels on some of two or three columns, and averages of those on one column.
+    """Return kernels on sets of two or three columns, and averages of those on one column.
 
-    And averages of these with `linear`, if given.
+    With `linear`, also averages of the latter with it.
     """
     p = len(columns)
     sets = [list(chosen) for size in range(1, p) for chosen in combinations(columns, size)]
@@ -183,17 +183,17 @@ def _effects(Z, columns, linear=None):
         alone = [ConstantKernel(1 / p) * kernel for kernel in some[:p]]
         average = sum(alone[1:], alone[0])
         found += [*some, average]
-        if linear is not None:  # rough kernels would stand for what it explains
+        if linear is not None:
             found.append(ConstantKernel(0.5) * average + ConstantKernel(0.5) * linear)
     return found
 
 
 def evidence_factor(Z, noise):
-    """Return the part of its variance with which the evidence of a default kernel is computed.
+    """Return the factor of a default kernel's variance in its evidence; of public values.
 
-    Evidence charges a kernel for each direction in which its functions stand out from the noise,
-    and not for those that the noise hides: rough kernels win where little is shown.
-    `noise` is that of a released moment over the number of records; all public.
+    Evidence penalises a kernel for directions in which its functions stand out from the noise, but
+    not for those that noise hides: with much noise, rough kernels would win. `noise` is that of a
+    released moment over the number of records.
     """
     # docs/theory/many_columns.md, Evidence with half of the variance.
     many = has_many_columns(Z) and Z.shape[1] <= _ENOUGH_COLUMNS
@@ -201,16 +201,16 @@ def evidence_factor(Z, noise):
 
 
 def has_many_columns(Z):
-    """Whether there are too many columns for a design of public points to stand for the records."""
+    """Whether there are too many columns for a design of public points to represent the records."""
     return Z.shape[1] > FEW_COLUMNS
 
 
 def label_family(Z):
     """Return the default family of classification: RBF kernels of 1/4, 1/2, 1 and 8 units.
 
-    Labels carry less information than targets, and every rough kernel takes a share of the release:
-    a smaller family is more accurate. From four columns on there is a linear kernel, too: points of
-    a box are far from most records then.
+    The family is small, since labels carry less information than targets, and every rough kernel
+    takes a share of the release. From four columns on, where points of a box are far from most
+    records, there is also a linear kernel.
     """
     many, rows = has_many_columns(Z), [(RBF(f * kernel_unit(Z)), 0.0, True) for f in _LABEL_FACTORS]
     if many:
@@ -221,9 +221,9 @@ def label_family(Z):
 def _linear_kernel(Z, columns=None, *, others=0.0, smaller=False):
     """Return the linear kernel of some columns, default all, in the box of the points.
 
-    Slopes in the others have `others` times the variance of theirs. In a smaller box the half-width
-    is one standard deviation of records that fill the points' box: a record's constant and slopes
-    have the variance there that they have at the points.
+    The variance of slopes in the other columns is smaller by the factor `others`. With `smaller`
+    the half-width is one standard deviation of records that are uniform in the points' box, so that
+    constant and slopes have the same variance at records as at the points.
     """
     centre, box = point_box(Z)
     taken = np.isin(np.arange(len(box)), range(len(box)) if columns is None else columns)
@@ -232,10 +232,12 @@ def _linear_kernel(Z, columns=None, *, others=0.0, smaller=False):
 
 
 def kernel_unit(Z, columns=None):
-    """Return a sixth of the range of the points in each column, times the root of their number."""
+    """Return a sixth of the range of the points in each column, times sqrt(number of columns).
+
+    Distances of points in a box grow with that root. Other columns have an infinite unit.
+    """
     width = 2 * point_box(Z)[1]
     if columns is None:
-        # Distances of points in a box grow with the root of the number of columns.
         return width / 6 * math.sqrt(Z.shape[1])
     unit = np.full(Z.shape[1], np.inf)
     unit[columns] = width[columns] / 6 * math.sqrt(len(columns))
@@ -243,13 +245,13 @@ def kernel_unit(Z, columns=None):
 
 
 def point_box(Z):
-    """Return the centre and the half-widths of the box of the inducing points; 3 of one point."""
+    """Return centre and half-widths of the box of the inducing points; 3 if the width is 0."""
     width = np.ptp(Z, axis=0)
     return (Z.min(axis=0) + Z.max(axis=0)) / 2, np.where(width > 0, width, 6.0) / 2
 
 
 def reference_variance(kernel, Z):
-    """Return the kernel's variance; where it is not constant, its mean over the inducing points."""
+    """Return the kernel's variance, or its mean over the inducing points if not constant."""
     variances = kernel.diag(Z)
     return float(variances[0] if kernel.is_stationary() else variances.mean())
 
@@ -258,10 +260,10 @@ def kernel_shares(family, Z):
     r"""Return the shares of a family in its average, public and of sum 1.
 
     They are proportional to :math:`\sqrt{D_k} (1 - D_k / d)`, where
-    :math:`D_k = (\mathrm{tr} K)^2 / \mathrm{tr} K^2` is the number of directions that kernel k uses
-    at the d inducing points. A rough kernel needs a larger share than a smooth one, whose
-    directions the rough ones have as well; one that the points do not resolve cannot be learnt.
-    Of many columns the linear kernel has at least 5 % for each column, up to a half.
+    :math:`D_k = (\mathrm{tr} K)^2 / \mathrm{tr} K^2` is the effective number of directions of
+    kernel k at the d inducing points. A rough kernel needs a larger share than a smooth one, whose
+    directions the rough ones contain; a kernel that the points do not resolve cannot be learnt.
+    With many columns the linear kernel has at least 5 % per column, up to a half.
 
     Parameters
     ----------
@@ -272,14 +274,15 @@ def kernel_shares(family, Z):
     Returns
     -------
     ndarray of shape (n_kernels,)
-        0 of a kernel without a share.
+        0 for a kernel that is not in the release.
     """
     directions = []
     for K in (kernel(Z) for kernel in family.kernels):
-        K = K / np.abs(K).max()  # the squares neither overflow nor vanish
+        K = K / np.abs(K).max()  # so that squares neither overflow nor underflow
         directions.append(float(np.trace(K) ** 2 / np.sum(K * K)))
     directions = np.array(directions)
-    # docs/theory/default_kernels.md, Fixed shares; without the root they lose at small epsilon.
+    # docs/theory/default_kernels.md, Fixed shares; without the root they are worse at small
+    # epsilon.
     shares = np.sqrt(directions) * np.maximum(1 - directions / len(Z), _SMALLEST_SHARE)
     shares = np.where(family.in_release, shares, 0.0)
     shares /= shares.sum()
@@ -291,9 +294,9 @@ def kernel_shares(family, Z):
 
 
 def design_weights(kernels, many):
-    """Return how much each kernel counts in a design of the shares, of sum 1.
+    """Return the weights of the kernels in a design of the shares, of sum 1.
 
-    Evenly, but of `many` columns the linear one as much as all others together.
+    Equal, except that with `many` columns the linear one has the weight of all others together.
     """
     linear = _are_linear(kernels)
     if many and 0 < linear.sum() < len(linear):
@@ -302,7 +305,7 @@ def design_weights(kernels, many):
 
 
 def _are_linear(kernels):
-    # In a default family each kernel is a constant, k1, times another one, k2.
+    # Kernels of a default family are products of a constant, k1, and another kernel, k2.
     return np.array([type(getattr(k, "k2", k)) is LinearKernel for k in kernels])
 
 
@@ -316,10 +319,9 @@ def average_kernel(kernels, Z, shares=None):
     Z : ndarray of shape (d, n_features)
         Inducing points.
     shares : ndarray of shape (n_kernels,), default=None
-        Of sum 1; kernels without a share are left out. None: equal shares.
+        Of sum 1; kernels with share 0 are left out. None: equal shares.
     """
-    # Variances are the kernels' scales, not their weights in the release: they cancel here, and
-    # come back in the prior of each kernel's weights.
+    # Variances cancel here; they are in the prior of each kernel's weights.
     variances = [reference_variance(kernel, Z) for kernel in kernels]
     if len(kernels) == 1:
         return kernels[0]

@@ -34,11 +34,11 @@ class FittedWeights:
         Factor of the kernel, or its posterior mean.
     log_prior : float
         Logarithm of the kernel's prior probability. Public.
-    shown : float
-        Part of the kernel's variance that the release is expected to show: the weight of errors
-        under the kernel in the choice of the predicted mean. Public.
+    recoverable : float
+        Share of the kernel's variance that the release is expected to recover, which weights errors
+        under the kernel in the predicted mean. Public.
     in_release : ndarray of shape (d, q) or None
-        Weights T'v of the features of the release, where the mean is to be predicted by these.
+        Weights T'v of the features of the release, if the mean is predicted by these.
     """
 
     means: np.ndarray
@@ -48,15 +48,15 @@ class FittedWeights:
     log_evidence: float = 0.0
     amplitude: float = 1.0
     log_prior: float = 0.0
-    shown: float = 1.0
+    recoverable: float = 1.0
     in_release: np.ndarray | None = None
 
 
 def feature_maps(average, parts, support, weights, ridge):
     r"""Return for each kernel k a matrix T, and the error of T phi-bar(x) in place of phi_k(x).
 
-    T phi-bar(x) is closest to phi_k(x) where records are likely: exact at the inducing points up
-    to the jitter, plus the regression of what is missing elsewhere.
+    T is exact at the inducing points up to the jitter, plus a regression of the difference at other
+    points, weighted by estimated records.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def feature_maps(average, parts, support, weights, ridge):
     support : ndarray of shape (n_support, n_features)
         Public points.
     weights : ndarray of shape (n_support,)
-        Estimated number of records that each stands for; public or released.
+        Estimated number of records that each point represents; public or released.
     ridge : float
         Added to the second moment of phi-bar, > 0.
 
@@ -85,29 +85,28 @@ def feature_maps(average, parts, support, weights, ridge):
         # At the inducing points the features are the roots, row by row: exact there up to jitter.
         T = solve_triangular(average.root, features.root, lower=True).T
         missing = (own - phi @ T.T).T * weights
-        # Elsewhere, ridge regression of what is missing on phi-bar, weighted by estimated records.
+        # Ridge regression of the difference on phi-bar, weighted by estimated records.
         T = T + missing @ smoother.T
         maps.append((T, map_error(own - phi @ T.T, neighbours, weights)))
     return maps
 
 
 def nearest_points(support):
-    """Return the position of the point nearest to each of some points, in units of their range."""
+    """Return for each point the position of its nearest neighbour, distances relative to ranges."""
     width = np.ptp(support, axis=0)
     scaled = support / np.where(width > 0, width, 1.0)
-    # Two, as the nearest point to each is that point itself.
+    # The second nearest, as the nearest is the point itself.
     return cKDTree(scaled).query(scaled, 2)[1][:, 1]
 
 
 def map_error(missing, neighbours, weights):
-    r"""Return the variance of an observation by what a map leaves out, for v of variance 1.
+    r"""Return the variance of an observation due to the error of a map, for v of variance 1.
 
-    :math:`r_g = \phi_k - T\bar\phi` vanishes on average over the weighted support points, not over
-    the records. As the sum over records in the cell of a point is
-    :math:`w_g \bar\phi_g r_g'v`, its covariance is about
-    :math:`\rho \sum_g w_g^2 |r_g|^2 \bar\phi_g\bar\phi_g'`, :math:`\rho` the correlation of
-    :math:`r` at neighbouring points: residuals that change from record to record are in the noise
-    variance already.
+    :math:`r_g = \phi_k - T\bar\phi` averages to 0 over the weighted support points, not over the
+    records. The sum over records in the cell of a point is :math:`w_g \bar\phi_g r_g'v`, with
+    covariance of about :math:`\rho \sum_g w_g^2 |r_g|^2 \bar\phi_g\bar\phi_g'`, :math:`\rho` the
+    correlation of :math:`r` at neighbouring points: residuals that vary from record to record are
+    part of the noise variance already.
 
     Parameters
     ----------
@@ -121,7 +120,7 @@ def map_error(missing, neighbours, weights):
     Returns
     -------
     float
-        Of the same effect as :math:`\sum_g w_g \bar\phi_g\bar\phi_g'` times it.
+        Factor of :math:`\sum_g w_g \bar\phi_g\bar\phi_g'` with the same effect.
     """
     squares = np.einsum("ij,ij->i", missing, missing)
     total = weights @ squares
@@ -147,10 +146,10 @@ def averaged(factors, fits):
     """
     if len(fits) == 1:
         return fits[0]
-    # In logarithms: evidences of a large data set differ by more than floats can hold.
+    # In logarithms, as evidences of large data sets overflow.
     joint = np.log(amplitude_prior(factors)) + [fit.log_evidence for fit in fits]
     shares = softmax(joint)
-    # The mixture's mean and covariance stand for it: a predictor holds one normal law a kernel.
+    # The mixture is replaced by a normal distribution of equal mean and covariance.
     pairs = [
         mixture_moments(shares, [(fit.means[:, j], fit.covariances[j]) for fit in fits])
         for j in range(fits[0].means.shape[1])

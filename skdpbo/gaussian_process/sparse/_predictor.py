@@ -1,6 +1,6 @@
 """Predictions of a Gaussian process given the posterior of its whitened weights.
 
-Those of several kernels are averaged by how likely each makes the released sums.
+Predictions under several kernels are averaged by the kernels' posterior probabilities.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class WeightPredictor:
         kernel, sf2 = self.features.kernel, self.features.signal_variance
         means, variances = [], []
         for phi, rows in self._chunks(X):
-            # Prior variance given f(Z), k(x, x) - k_Z'(K_ZZ + jI)^-1 k_Z: >= 0 but for rounding.
+            # Prior variance given f(Z), k(x, x) - k_Z'(K_ZZ + jI)^-1 k_Z, >= 0 up to rounding.
             residual = kernel.diag(rows) - sf2 * np.einsum("ij,ij->i", phi, phi)
             explained = [np.einsum("ij,ij->i", phi @ P, phi) for P in self.covariances]
             variances.append(np.maximum(residual, 0.0)[:, None] + np.stack(explained, axis=1))
@@ -53,7 +53,7 @@ class WeightPredictor:
         """
         phi = self.features(self.features.Z if X is None else X)
         residual = 0.0
-        if X is not None:  # the prior covariance given f(Z): records say nothing about it
+        if X is not None:  # the prior covariance given f(Z), independent of the records
             residual = self.features.kernel(X) - self.features.signal_variance * phi @ phi.T
         covariances = [residual + phi @ P @ phi.T for P in self.covariances]
         return self.prior_mean + phi @ self.means, np.stack(covariances, axis=-1)
@@ -75,12 +75,12 @@ class MixturePredictor:
     shares : ndarray of shape (n_parts,)
         Probabilities, of sum 1.
     fitted : WeightPredictor or None
-        Predicted mean in the features of the release; the moments are then about it.
+        Predictor of the mean in the features of the release; moments are then about its mean.
     mean_shares : ndarray of shape (n_parts,) or None
-        Of the parts in the predicted mean otherwise, of sum 1. None: `shares`.
+        Shares of the parts in the predicted mean without `fitted`, of sum 1. None: `shares`.
     left_out : tuple (variances, kernel) or None
-        Of an independent process that none of the parts has: shape (q,), and a kernel of variance
-        1. None: there is none.
+        Independent process that is added to all parts: variances of shape (q,), and a kernel of
+        variance 1. None: there is none.
     """
 
     parts: list
@@ -91,14 +91,14 @@ class MixturePredictor:
 
     def mean(self, X):
         """Mean, shape (n, q)."""
-        # The means of the parts have no use then, and each costs a prediction.
+        # With `fitted` the means of the parts are not needed.
         return self._mean([] if self.fitted else [part.mean(X) for part in self.parts], X)
 
     def moments(self, X):
         """Mean and variance, each of shape (n, q); the spread of the means counts."""
         means, variances = zip(*(part.moments(X) for part in self.parts), strict=True)
         mean = self._mean(means, X)
-        # Second moment about what is predicted; about the average, the law of total variance.
+        # Second moments about the predicted mean, which may differ from the average.
         spreads = [variance + (m - mean) ** 2 for m, variance in zip(means, variances, strict=True)]
         variance = self._average(spreads)
         return mean, variance if self.left_out is None else variance + self.left_out[0]

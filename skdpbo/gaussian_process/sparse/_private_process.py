@@ -1,10 +1,10 @@
-"""The common part of the private sparse processes: budget, releases and attributes.
+"""Base class of the private sparse processes: budget, releases and attributes.
 
-A fit has up to five releases, in this order: ranges of columns, a private prior mean, of one column
-how far records and targets reach, location and reach of the targets with the extent of the records,
-of several the columns that matter, second moments. Each is a function of the records and of what
-was released before it, and their mu^2 add up to that of the fit (adaptive composition, Dong, Roth &
-Su 2022, Corollary 3.3).
+A fit has up to six releases, in this order: ranges of columns; a private prior mean; for one
+column, reaches of records and targets; location and reach of the targets with the extent of the
+records; for several columns, those that matter; second moments. Each is a function of the records
+and of earlier releases, and their mu^2 add up to that of the fit (adaptive composition, Dong, Roth
+& Su 2022, Corollary 3.3).
 """
 
 import math
@@ -42,22 +42,22 @@ from skdpbo.gaussian_process.sparse._predictor import MixturePredictor, WeightPr
 from skdpbo.mechanisms import BoundedMean, CoinPressMean, split_budget
 from skdpbo.privacy._checks import check_choice, check_count
 
-# Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
+# Of mu^2: 5 % more noise on the moments; ranges are found from about 1000 records on at epsilon 1.
 _SHARE_OF_BOUNDS = 0.1
-# Of mu^2: 2.5 % more noise on the moments, and a mean that n > 1000 records give to about a tenth
+# Of mu^2: 2.5 % more noise on the moments; the mean of 1000 records has an error of about a tenth
 # of the half-width at epsilon 1.
 _SHARE_OF_MEAN = 0.05
-_NEGLIGIBLE = 1e-9  # probability of a kernel that predictions leave out
+_NEGLIGIBLE = 1e-9  # probability of a kernel, below which predictions leave it out
 
 
 @dataclass(frozen=True)
 class Budgets:
     """Parts of the budget of a fit, whose squares add up to its square. Public."""
 
-    moments: float  # and of what shows kernels and columns before them
+    moments: float  # includes the first releases
     bounds: float | None
     mean: float | None
-    names: list[str]  # of bounds that are not given; released where there is a budget
+    names: list[str]  # of bounds that are not given, which are released if `bounds` is not None
 
 
 class PrivateProcess(GaussianEstimator):
@@ -69,15 +69,15 @@ class PrivateProcess(GaussianEstimator):
 
     _mechanism = "Gaussian second moments of whitened features"
     _theory = "docs/theory/sparse_gp.md"
-    _least_share = math.sqrt(SHARE_OF_SPREAD)  # of mu: of the release with the most noise
+    _least_share = math.sqrt(SHARE_OF_SPREAD)  # of mu, for the release with the most noise
 
     def _check_pass(self):
-        """Check the settings of the pass over the data, which would fail after the charge."""
+        """Check the settings of the pass over the data, whose errors must precede the charge."""
         check_count(self.chunk_size, "chunk_size")
         if not isinstance(self.n_jobs, numbers.Integral | None):
             raise TypeError(f"n_jobs must be an integer or None, got {type(self.n_jobs).__name__}.")
         effective_n_jobs(self.n_jobs)  # refuses 0
-        # Of kernels and of a base, which see protected rows.
+        # Kernels and a base see protected rows.
         kernels = self.kernel if isinstance(self.kernel, list | tuple) else []
         refuse_cached_functions(self, [{"kernel": kernel} for kernel in kernels])
 
@@ -92,13 +92,13 @@ class PrivateProcess(GaussianEstimator):
         )
 
     def _checked_kernels(self, Z, default, budgets, found):
-        """Return the family; refuse, before the charge, kernels that do not work or mix rows."""
+        """Return the family; refuse, before the charge, kernels that fail or mix rows."""
         family, boxes = check_kernels(self.kernel, default), [Z]
         if budgets.bounds is not None and "X_bounds" in budgets.names and not found:
-            boxes.append(Z / DEFAULT_BOUNDS[1] * LARGEST_END)  # as wide as a released one may be
+            boxes.append(Z / DEFAULT_BOUNDS[1] * LARGEST_END)  # the widest possible released box
         for kernel in () if self.kernel is None else family.kernels:
             for Z_box in boxes:
-                # Where predictions, the denoising and the count of rows in reach evaluate it, too.
+                # All points at which the kernel will be evaluated apart from records.
                 points = np.vstack([Z_box, support_design(Z_box), unreached_design(Z_box)])
                 released = bool(found) or Z_box is not Z
                 refuse_unfit_kernel(kernel, Z_box, points, released=released)
@@ -109,8 +109,8 @@ class PrivateProcess(GaussianEstimator):
     def _warn_of_units(self, kernels, Z, half_width=None):
         if self.kernel is None:
             return
-        if half_width is not None and self.signal_variance == "released":  # to 2^8 of the variance
-            half_width = half_width / 16
+        if half_width is not None and self.signal_variance == "released":
+            half_width = half_width / 16  # variances up to 2^8 times that of the kernel are tried
         warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
 
     def _warn_of_plan(self, budgets, n_rows, kernels, Z, half_width=None):
@@ -120,12 +120,12 @@ class PrivateProcess(GaussianEstimator):
             self._warn_of_units(kernels, Z, half_width)
 
     def _points_are_given(self):
-        """Whether the user gave the inducing points, and not only their number."""
+        """Whether the user gave the inducing points, not just their number."""
         points = self.inducing_points
         return not (points is None or isinstance(points, numbers.Integral))
 
     def _private_bounds(self, of_public=False):
-        """Return the names of the bounds to be released: "private", or neither given nor known."""
+        """Return the names of the bounds to be released: "private", or not given and not public."""
         known = {"X_bounds": of_public or self._points_are_given(), "y_bounds": of_public}
         # A classifier has no bounds of targets.
         given = {name: getattr(self, name) for name in known if hasattr(self, name)}
@@ -136,7 +136,7 @@ class PrivateProcess(GaussianEstimator):
         ]
 
     def _described(self, mechanism):
-        """Return the description of the mechanism with that of the releases before it."""
+        """Add the releases before the second moments to the description of the mechanism."""
         if self.kernel is None:
             mechanism += (
                 ", of up to 100 columns first where records and targets are and which of 2 or more "
@@ -153,17 +153,17 @@ class PrivateProcess(GaussianEstimator):
         return mechanism + ", ranges from noisy histograms" * bool(self._private_bounds())
 
     def _budgets(self, mu, n_rows, n_columns, found, of_public=False):
-        """Check and name the bounds that are not given; split mu.
+        """Return the names of bounds that are not given, and the parts of mu.
 
         Parameters
         ----------
         mu : float
         n_rows : int or None
-            Number of records; None with groups, whose number of records is protected.
+            Number of records; None with groups, when that number is protected.
         n_columns : dict of str -> int
-            Of the table of each bounds.
+            Number of columns, by the name of the bounds.
         found : dict
-            Bounds that have been released, of a second plan.
+            Bounds that have been released, for a second plan.
         of_public : bool, default=False
             Whether public rows give bounds.
         """
@@ -177,7 +177,7 @@ class PrivateProcess(GaussianEstimator):
         if names:  # docs/theory/sparse_gp.md, Bounds from the records
             rest, part = split_budget(mu, _SHARE_OF_BOUNDS)
             n_ranges = sum(n_columns[name] for name in names)
-            # Those found are paid for.
+            # Ranges that were found have been paid for.
             if found or n_rows is None or may_show_ranges(n_rows, n_ranges, part):
                 mu, mu_bounds = rest, part
         if getattr(self, "prior_mean", None) == "private":  # of a regressor
@@ -185,48 +185,48 @@ class PrivateProcess(GaussianEstimator):
         return Budgets(mu, mu_bounds, mu_mean, names)
 
     def _bounds(self, name, found, of_public=False):
-        """Return bounds: found, given, or what stands there until they are released."""
+        """Return bounds: found, given, or defaults until they are released."""
         if name not in found and name in self._private_bounds(of_public):
             return DEFAULT_BOUNDS
         return found.get(name, getattr(self, name))
 
     def _planned_again(self, check, *found_and_tables):
-        """Return the plan in released bounds; a warning that is an error would cost the budget."""
+        """Return the plan for released bounds, without warnings, which may be errors."""
         with warnings.catch_warnings(action="ignore"):
             return check(*found_and_tables)
 
     def _released_bounds(self, budgets, y, X, source):
-        """Protected X, y: release the ranges of the columns of these bounds; no y of a classifier.
+        """Protected X, y: release the ranges that are not given; y is None for a classifier.
 
         Returns
         -------
         bounds : dict of str -> tuple
         unseen : list of str
-            Bounds of which some column shows no range.
+            Names of bounds for which the range of some column was not found.
         """
         tables, names = {"X_bounds": X}, budgets.names if budgets.bounds else []
         if y is not None:
             tables["y_bounds"] = y = y if y.ndim == 2 else y[:, None]
-            # With groups the codes of the rows travel with X; y needs the same ones.
+            # With groups, y needs the same placement of rows as X.
             if (codes := record_codes(X)) is not None:
                 tables["y_bounds"] = PlacedRows(y, codes)
         for name in tables:  # of an earlier fit
             vars(self).pop(f"{name}_", None)
         parts, unseen = [budgets.bounds], []
-        if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
+        if len(names) > 1:  # in proportion to the columns, so that all have the same noise
             parts = split_budget(budgets.bounds, y.shape[1] / (X.shape[1] + y.shape[1]))
-        found = {}  # not from the attributes: a fit in another thread may set them
-        # Without a budget there is no name for the one part.
+        found = {}  # not read from attributes, which a fit in another thread may set
+        # Without a budget `names` is empty.
         for name, part in zip(names, parts, strict=False):
-            found[name], shown = released_ranges(tables[name], part, source, name[0])
+            found[name], is_found = released_ranges(tables[name], part, source, name[0])
             setattr(self, f"{name}_", found[name])
-            if not shown.all():
+            if not is_found.all():
                 unseen.append(name)
         return found, unseen
 
     def _inducing_points(self, n_features, found, of_public=None):
         box = None
-        if not self._points_are_given():  # which need none
+        if not self._points_are_given():  # given points need no box
             bounds = self._bounds("X_bounds", found, of_public is not None)
             box = check_bounds(of_public if bounds is None else bounds, n_features, "X_bounds")
         return inducing_design(self.inducing_points, box, n_features)
@@ -244,23 +244,23 @@ class PrivateProcess(GaussianEstimator):
         )
         return method.release(sums, source)
 
-    def _shown(self, start, n_records, passed, public=None):
-        """Return what small releases show before the moments; `start` with kernels of the user.
+    def _plan_of_moments(self, start, n_records, release_sums, public=None):
+        """Return the plan after the first releases; `start` if the user gave kernels.
 
-        Protected through `passed`, which releases what a method sums over the records. `public` is
-        the model whose residuals are the targets, or None.
+        Protected through `release_sums`, which releases the sums of a method over the records.
+        `public` is the model whose residuals are the targets, or None.
         """
         vars(self).pop("columns_", None)
         many = has_many_columns(start.Z)
         if self.kernel is not None or start.Z.shape[1] > MOST_COLUMNS:
             return start
-        if public is not None and not many:  # residuals lie about 0, in bounds that fit
+        if public is not None and not many:  # residuals lie about 0, in suitable bounds
             return start
-        how = {"n_inducing": self.inducing_points, "moved": not self._points_are_given()}
-        shown = first_releases(start, n_records, passed, **how, centred=public is not None)
-        if shown.columns is not None:
-            self.columns_ = shown.columns
-        return shown
+        options = {"n_inducing": self.inducing_points, "moved": not self._points_are_given()}
+        plan = first_releases(start, n_records, release_sums, **options, centred=public is not None)
+        if plan.columns is not None:
+            self.columns_ = plan.columns
+        return plan
 
     def _publish_average(self, kernels, features, prior_mean, fits, left_out=None):
         """Average the posteriors under several kernels, and set the attributes of the kernels.
@@ -271,7 +271,7 @@ class PrivateProcess(GaussianEstimator):
         ----------
         kernels : list of sklearn kernels
         features : WhitenedFeatures
-            Those of the release.
+            Features of the release.
         prior_mean : ndarray of shape (q,)
         fits : list of FittedWeights
             One for each kernel.
@@ -285,7 +285,7 @@ class PrivateProcess(GaussianEstimator):
         """
         Z, log_evidence = features.Z, np.array([fit.log_evidence for fit in fits])
         weights = softmax(log_evidence + [fit.log_prior for fit in fits])
-        # Most kernels of a family have no weight, and each costs a prediction as much as the best.
+        # Kernels of negligible weight are dropped, as each makes predictions slower.
         taken = np.flatnonzero(weights > _NEGLIGIBLE)
         shares = weights[taken] / weights[taken].sum()
         scaled = [scaled_kernel(k, fit.amplitude) for k, fit in zip(kernels, fits, strict=True)]
@@ -297,16 +297,16 @@ class PrivateProcess(GaussianEstimator):
         ]
         fitted = None
         if fits[0].in_release is not None:
-            # Weights of the same features: their average predicts the average of the predictions.
+            # Weights of the same features can be averaged.
             in_release = np.tensordot(shares, [fits[k].in_release for k in taken], 1)
             fitted = WeightPredictor(features, prior_mean, in_release)
         self.kernels_, self.inducing_points_ = kernels, Z
         self.log_evidence_, self.kernel_probabilities_ = log_evidence, weights
         self.kernel_ = scaled[int(np.argmax(weights))]
-        # Errors under a kernel count as far as the release can show its functions: the mean has the
-        # least expected square of the error times that part.
-        weighed = shares * np.array([fits[k].shown for k in taken]) ** 2
-        self._predictor = MixturePredictor(parts, shares, fitted, weighed / weighed.sum(), left_out)
+        # The mean minimises the expected square of the error times `recoverable`.
+        mean_shares = shares * np.array([fits[k].recoverable for k in taken]) ** 2
+        mean_shares /= mean_shares.sum()
+        self._predictor = MixturePredictor(parts, shares, fitted, mean_shares, left_out)
         elbo = None if fits[0].elbo is None else shares @ [fits[k].elbo for k in taken]
         return shares @ [fits[k].noise_variance for k in taken], elbo
 
@@ -314,9 +314,9 @@ class PrivateProcess(GaussianEstimator):
 def private_prior_mean(y, low, high, *, mu, scale, source, groups=None):
     """Protected y: release the mean of the targets.
 
-    Without `scale` the clipped mean, whose noise has standard deviation about
+    Without `scale` the clipped mean, whose noise has a standard deviation of about
     sqrt(q) (high - low) / (n mu). With it COINPRESS, which clips to a few `scale` around the mean
-    that it finds: less noise where the range is far wider than the spread of the targets.
+    and has less noise if the range is far wider than the spread of the targets.
 
     Parameters
     ----------
@@ -337,14 +337,14 @@ def private_prior_mean(y, low, high, *, mu, scale, source, groups=None):
         In the range.
     """
     middle, half = (low + high) / 2, (high - low) / 2
-    # Within what squares of floats allow: the range may be a released one.
+    # Clipped so that squares neither underflow nor overflow: the range may be a released one.
     unit = half if scale is None else np.clip(scale, 1e-60 * half, 1e60 * half)
     with np.errstate(all="ignore"):  # a warning would depend on the values
         z = (np.clip(np.asarray(y, dtype=np.float64), low, high) - middle) / unit
     if scale is None:
         released = BoundedMean(mu=mu, low=-1.0, high=1.0).release(z, source, groups)
     else:
-        # The range is a box: its corner is as far from the middle as a record can be.
+        # Distance of a corner of the box from its middle.
         radius = float(np.sqrt(np.sum((half / unit) ** 2)))
         released = CoinPressMean(mu=mu, center=0.0, radius=radius).release(z, source, groups)
     return np.clip(middle + np.asarray(released) * unit, low, high)

@@ -8,7 +8,7 @@ from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
-from skdpbo.gaussian_process.sparse._first_releases import Shown
+from skdpbo.gaussian_process.sparse._first_releases import ReleasePlan
 from skdpbo.gaussian_process.sparse._fit_warnings import warn_of_bounds
 from skdpbo.gaussian_process.sparse._kernel_family import default_family
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess, private_prior_mean
@@ -261,7 +261,6 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self._check_pass()
         guarantee = self._with_public(self._guarantee_of_fit(groups), X, y, X_public, y_public)
         check = partial(self._planned, guarantee.mu, groups is None, X_public, y_public)
-        # Charged between the checks, which see shapes and types, and the first protected value.
         X, planned, source = self._charged(guarantee, partial(check, {}), X, y, groups=groups)
         found, unseen = self._released_bounds(*planned[:2], X, source)
         if found:
@@ -273,28 +272,29 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
                 targets, *box, mu=budgets.mean, scale=scale, source=source, groups=record_codes(X)
             )
 
-        def passed(method, centre=centre):
+        def release_sums(method, centre=centre):
             rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
             return self._release(method, rows, X, placed(X, targets), source)
 
         n = n_units(X)
-        shown = self._shown(Shown(family, Z, budgets.moments, half_width), n, passed, public)
-        sizes = {"mu": shown.mu, "half_width": shown.half_width, "n_records": n}
-        method = build(shown.family, Z=shown.Z, **sizes)
-        centre = centre + shown.shift
-        released = passed(method, centre)
+        start = ReleasePlan(family, Z, budgets.moments, half_width)
+        plan = self._plan_of_moments(start, n, release_sums, public)
+        sizes = {"mu": plan.mu, "half_width": plan.half_width, "n_records": n}
+        method = build(plan.family, Z=plan.Z, **sizes)
+        centre = centre + plan.shift
+        released = release_sums(method, centre)
         fits = method.posterior(released, noise_variance)
-        self._publish(shown, method.features, centre, fits, single_target=y.ndim == 1)
+        self._publish(plan, method.features, centre, fits, single_target=y.ndim == 1)
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         self._close(n, guarantee)  # before warnings, which may be errors
         if found:
             self._warn_of_units(family.kernels, Z, half_width)
-        warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=shown.wide)
+        warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=plan.wide)
         return self
 
     def _planned(self, mu, counted, X_public, y_public, found, X, y):
-        """Return what the release needs from shapes and parameters; raises what can be raised."""
+        """Return the plan of the release, by shapes and parameters; raises all public errors."""
         y = self._checked_targets(y)
         sizes = {"X_bounds": X.shape[1], "y_bounds": (q := math.prod(y.shape[1:]))}
         n_rows = X.shape[0] if counted else None
@@ -305,7 +305,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         public, default_box = self._fitted_public(X_public, y_public, y)
         Z = self._inducing_points(X.shape[1], found, default_box)
         if public:
-            public.refuse_mixed_rows(Z)  # what fails there fails before the charge
+            public.refuse_mixed_rows(Z)
             box = -public.bound, public.bound  # of residuals: about 0
         else:
             box = check_bounds(self._bounds("y_bounds", found), q, "y_bounds")
@@ -313,7 +313,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         family = self._checked_kernels(Z, default_family(Z, half_width), budgets, found)
         build = partial(self._method, Z=Z, half_width=half_width, found=bool(found))
         mu_least = self._least_share * budgets.moments
-        build(family, mu=mu_least, n_records=1)  # raises what a method can raise
+        build(family, mu=mu_least, n_records=1)  # raises the errors of a method
         self._warn_of_plan(budgets, n_rows, family.kernels, Z, half_width)
         return budgets, y, box, scale, family, Z, build, half_width, given, public
 
@@ -329,14 +329,14 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             common |= {"ratio": self.ratio, "fitted": found or "y_bounds" in self._private_bounds()}
             return KernelMethod(family, Z, sensitivity=self.sensitivity, **common)
         common["fit_amplitude"] = self.signal_variance == "released"
-        shares = "design" if self.kernel is None else "equal"  # a list states what is likely
+        shares = "design" if self.kernel is None else "equal"
         return WhitenedMethod(family, Z, shares=shares, **common)
 
-    def _publish(self, shown, features, prior_mean, fits, single_target):
+    def _publish(self, plan, features, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""
         self._single_target = single_target
-        kernels = shown.family.kernels
-        noise, elbo = self._publish_average(kernels, features, prior_mean, fits, shown.left_out)
+        kernels = plan.family.kernels
+        noise, elbo = self._publish_average(kernels, features, prior_mean, fits, plan.left_out)
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.joint())
         self.prior_mean_ = self._shaped(prior_mean)
         self.noise_variance_ = self._shaped(noise)

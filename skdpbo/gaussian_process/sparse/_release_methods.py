@@ -1,7 +1,7 @@
-"""The two releases as the estimator uses them: rows to sum, noise to add, posterior to compute.
+"""The whitened and the published release, each with its posterior, for the estimators.
 
 Each has three steps: `rows` puts records on the lattice, `release` adds noise to their exact sum,
-and `posterior` is a function of what was released. The model is, for each kernel and target,
+and `posterior` is a function of the release. The model is, for each kernel and target,
 f(x) = prior mean + phi(x)'v + residual with whitened features phi and a Gaussian posterior of v.
 """
 
@@ -40,7 +40,7 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     averaged,
     feature_maps,
 )
-from skdpbo.gaussian_process.sparse._share_design import designed_shares, shown_parts
+from skdpbo.gaussian_process.sparse._share_design import designed_shares, recoverable_parts
 from skdpbo.privacy._checks import check_choice, check_positive
 from skdpbo.surrogate._linalg import one_blas_thread
 
@@ -52,13 +52,13 @@ _CHOICES = {
     "prior_mean": ("none", "private"),
 }
 
-_SMALL = 256  # features: where threads of the BLAS gain little
-# Public rows have shown most of what there is; a wrong signal costs more than a late one.
+_SMALL = 256  # number of features up to which BLAS threads gain little
+# Low, since the public model explains most of the signal, and a false signal adds noise.
 _PRIOR_OF_A_SIGNAL = 0.05
 
 
 def check_choices(gp):
-    """Check the choices of a `DPSparseGPRegressor`, alone and together."""
+    """Check the choices of a `DPSparseGPRegressor` and their combination."""
     for name, choices in _CHOICES.items():
         check_choice(getattr(gp, name), name, choices)
     if not (isinstance(gp.ratio, str) and gp.ratio == "optimal"):
@@ -97,11 +97,11 @@ class WhitenedMethod(GramMethod):
     posterior : str, default="noise_aware"
         The others are for a single kernel.
     fit_amplitude : bool, default=False
-        Average over factors of each kernel; the features stay as they are.
+        Whether to average over factors of each kernel; the features do not change.
     shares : {"equal", "fixed", "design"}, default="equal"
-        Of the kernels in their average: equal; those of :func:`kernel_shares`; or of
-        :func:`designed_shares`, where means of many columns are in the features of the release, of
-        one as :func:`shown_parts` say.
+        Shares of the kernels in their average: equal; from :func:`kernel_shares`; or from
+        :func:`designed_shares`. With "design", means of many columns are predicted in the features
+        of the release, and those of one column are weighted by :func:`recoverable_parts`.
     """
 
     def __init__(
@@ -120,27 +120,27 @@ class WhitenedMethod(GramMethod):
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
         parts_of_all = None if shares == "equal" else kernel_shares(family, Z)
-        self.shown = np.ones(len(kernels))
+        self.recoverable = np.ones(len(kernels))
         if designed:
             parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics, family.many)
-        if designed and Z.shape[1] == 1:  # useless columns make expected errors wrong
-            self.shown = shown_parts(self.parts, parts_of_all, self.statistics)
+        if designed and Z.shape[1] == 1:  # with useless columns, expected errors are wrong
+            self.recoverable = recoverable_parts(self.parts, parts_of_all, self.statistics)
         # docs/theory/many_columns.md, Mean in the features of the release.
         self._mean_in_release = designed and family.many
-        # Of sum 1: the gate compares an average over kernels (docs/theory/public_rows.md).
+        # Normalised: the gate needs an average over kernels (docs/theory/public_rows.md).
         self.log_priors = priors - logsumexp(priors)
-        # One release for all kernels: its noise does not depend on how many there are.
+        # One release for all kernels, whose noise does not depend on their number.
         self.features = WhitenedFeatures(average_kernel(kernels, Z, parts_of_all), Z)
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
-        # Amplitudes that are averaged have evidence of their own.
-        known = self._mean_in_release and not fit_amplitude
+        # With averaged amplitudes, the evidence of each amplitude is used.
+        is_scaled = self._mean_in_release and not fit_amplitude
         noise = self.statistics.noise / n_records
-        self._evidence_factor = evidence_factor(Z, noise) if known else 1.0
+        self._evidence_factor = evidence_factor(Z, noise) if is_scaled else 1.0
 
     def rows(self, centre, codes=None):
         """Return the map of records to lattice rows, for targets about `centre`, or for labels.
 
-        In single precision where the noise hides what it loses on all records; all public.
+        In single precision if its total error is below the noise; a public choice.
         """
         statistics, Z = self.statistics, self.features.Z
         single, double = versions = [
@@ -160,7 +160,7 @@ class WhitenedMethod(GramMethod):
         points = np.concatenate([Z, (Z + np.roll(Z, 1, axis=0)) / 2])
         Y = np.zeros((len(points), single.n_targets))
         Q, R = (version(points, Y, version.workspace(len(points))) for version in versions)
-        # As if every record lost as much as the worst of them, all in one direction.
+        # Worst case: every record has the largest error, all in one direction.
         loss = float(np.linalg.norm(Q - R, axis=1).max()) * statistics.step
         return single if statistics.n_records * loss <= statistics.noise else double
 
@@ -171,17 +171,19 @@ class WhitenedMethod(GramMethod):
         """
         # docs/theory/sparse_gp.md; of several kernels, docs/theory/private_kernel_choice.md.
         support, density, estimate = self._denoised(moments)
-        maps = [(None, 0.0)]  # the features of a single kernel are those that were released
+        maps = [(None, 0.0)]  # a single kernel has the features of the release
         if len(self.parts) > 1:
             maps = feature_maps(self.features, self.parts, support, density, moments.sb)
-        # Hundreds of decompositions in a row: threads of the BLAS wait for each other at each.
+        # Hundreds of small decompositions in a row.
         with one_blas_thread() if len(moments.B) <= _SMALL else nullcontext():
             fits = [
                 self._under(part, T, error, moments, estimate, noise_variance)
                 for part, (T, error) in zip(self.parts, maps, strict=True)
             ]
-        public = zip(self.log_priors.tolist(), self.shown.tolist(), strict=True)
-        return [replace(f, log_prior=p, shown=s) for f, (p, s) in zip(fits, public, strict=True)]
+        public = zip(self.log_priors.tolist(), self.recoverable.tolist(), strict=True)
+        return [
+            replace(f, log_prior=p, recoverable=r) for f, (p, r) in zip(fits, public, strict=True)
+        ]
 
     def signal_probability(self, moments, fits, noise_variance):
         """Return the probability that the targets are more than noise about 0.
@@ -189,14 +191,14 @@ class WhitenedMethod(GramMethod):
         Post-processing: the average evidence of the kernels against that of a vanishing function.
         """
         _, _, estimate = self._denoised(moments)
-        # Both from the same denoised moments, so that the odds compare functions and not estimates.
+        # From the same denoised moments, so that evidences are comparable.
         silent = self._models(estimate, signal_variance=0.0)
         nothing = self._log_evidence(silent, noise_variance)
         evidence = logsumexp([fit.log_evidence + fit.log_prior for fit in fits])
         return float(expit(logit(_PRIOR_OF_A_SIGNAL) + evidence - nothing))
 
     def _denoised(self, moments):
-        """Return the support points, their weights, and the moments with less noise in B."""
+        """Return the support points, their weights, and the moments with a denoised B."""
         support = support_design(self.features.Z)
         phi = self.features(support)
         density = nearest_mixture(moments.B, phi, SUPPORT_DESIGNS)
@@ -204,7 +206,7 @@ class WhitenedMethod(GramMethod):
         B, left = denoised_second_moment(
             moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
         )
-        # B and its noise change together: c sigma_b^2 in docs/theory/sparse_gp.md.
+        # With the remaining noise, c sigma_b^2 in docs/theory/sparse_gp.md.
         return support, density, replace(moments, B=B, sb=left)
 
     def _models(self, moments, **kernel):
@@ -220,7 +222,7 @@ class WhitenedMethod(GramMethod):
         """Return the noise variance of each target; None is estimated."""
         if noise_variance is not None:
             return noise_variance
-        largest = [R**2 for R in self.statistics.half_width]  # of any targets in [-R, R]
+        largest = [R**2 for R in self.statistics.half_width]  # for targets in [-R, R]
         return [released_noise_variance(*pair) for pair in zip(models, largest, strict=True)]
 
     def _log_evidence(self, models, noise_variance):
@@ -242,7 +244,7 @@ class WhitenedMethod(GramMethod):
             weighed = [model.scaled(self._evidence_factor) for model in models]
             fit = replace(fit, log_evidence=self._log_evidence(weighed, noise_variance))
         if self._mean_in_release:
-            # In many columns T is exact at public points alone: what fits the records is T'v.
+            # With many columns T is exact at public points alone; T'v is fitted to the records.
             u = T.T @ fit.means
             fit = replace(fit, in_release=u * smaller_scales(u, moments, estimate.B))
         return fit
@@ -266,7 +268,7 @@ class WhitenedMethod(GramMethod):
                 for j, (model, s2) in enumerate(pairs)
             ]
         covariances = [p.covariance for p in posteriors]
-        if len(self.parts) > 1:  # a map that is not exact would leave bands too narrow
+        if len(self.parts) > 1:  # maps are not exact: bands would be too narrow
             spread = [model.dispersion(s2) for model, s2 in pairs]
             covariances = [P * c for P, c in zip(covariances, spread, strict=True)]
         return FittedWeights(
@@ -284,14 +286,14 @@ class KernelMethod(GramMethod):
     Parameters
     ----------
     family : KernelFamily
-        Of one kernel.
+        With one kernel.
     Z, mu, half_width, n_records, posterior
         As for :class:`WhitenedMethod`.
     sensitivity : {"certified", "tight", "generic", "trivial"}
     ratio : float or "optimal"
     fitted : bool, default=False
-        Whether the ratio is the optimal one where the noise of the given one does not fit the
-        lattice. In released ranges an error would come after the charge.
+        Whether to take the optimal ratio if the noise of the given one does not fit the lattice,
+        instead of an error, which in released ranges would come after the charge.
     """
 
     def __init__(
@@ -300,11 +302,11 @@ class KernelMethod(GramMethod):
         (kernel,) = family.kernels
         self.features, self.posterior_name = WhitenedFeatures(kernel, Z), posterior
         self.n_records = n_records
-        # Accuracy alone depends on it (docs/theory/sparse_gp_release.md, Setting).
+        # Affects accuracy alone (docs/theory/sparse_gp_release.md, Setting).
         k_norm = NORM_BOUNDS[sensitivity](kernel, Z)
         y_norm = math.sqrt(np.sum(half_width**2))
         if ratio == "optimal":
-            # Only "noise_aware" does without the regulariser, which outweighs the noise of B.
+            # All posteriors but "noise_aware" have the regulariser, which outweighs the noise of B.
             regularised = posterior != "noise_aware"
             gain = regulariser(1.0, 1.0, len(Z)) ** 2 if regularised else 0.5
             ratio = optimal_ratio(k_norm, y_norm, gain)
@@ -322,10 +324,12 @@ class KernelMethod(GramMethod):
         return KernelRows(self.features.kernel, self.features.Z, self.statistics, centre)
 
     def posterior(self, statistics, noise_variance):
-        """Return a list with the posterior of the weights; post-processing of `statistics`."""
+        """Return a list with the posterior of the weights; post-processing of `statistics`.
+
+        Without a sum of squared targets there is no evidence: `noise_variance` must be given.
+        """
         K_ZZ = self.features.kernel(self.features.Z)
         pairs = []
-        # Without a sum of squared targets there is no evidence: one kernel, and a given variance.
         for j, variance in enumerate(noise_variance.tolist()):
             posterior = kernel_posterior(
                 statistics.A[:, j],

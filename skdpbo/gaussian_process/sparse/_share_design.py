@@ -1,8 +1,8 @@
 r"""Shares of a default family by a Bayesian design (docs: private choice of a kernel).
 
-The shares are to keep the expected error under each kernel, over that of the kernel alone with the
-whole release, small on average. Everything here is public: kernels, inducing points, the number of
-records and the noise; the records count as uniform in the box.
+The shares minimise the mean over kernels of a relative error: the expected error under a kernel,
+divided by that of the kernel alone with the whole release. All inputs are public: kernels, inducing
+points, the number of records and the noise; records are assumed uniform in the box.
 """
 
 import math
@@ -14,23 +14,23 @@ from scipy.linalg import solve_triangular
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import design_weights
 
-_FIXED_SHARE = 0.25  # the functions may be none of those of the design
-_NOISE_SHARE = 0.1  # of an observation, of the kernel's variance; hardly matters within 3 times
+_FIXED_SHARE = 0.25  # weight of the fixed shares, as the design's assumptions may be wrong
+_NOISE_SHARE = 0.1  # assumed noise variance over the kernel's; a factor of 3 hardly matters
 _N_STEPS = 15
-_LEAST = 0.002  # a kernel that the design leaves out could not return
-_FLAT = 3e-4  # of the relative error: a slope or a gain that ends the search
-_SHORTEST, _LONGEST, _GROWTH = 0.02, 3.0, 1.7  # steps, in units of the logarithm of a share
-_LEAST_ERROR = 1e-9  # and least part of a variance
-_NEGLIGIBLE = 1e-13  # of the largest square: what rounding leaves of a direction
+_LEAST = 0.002  # least share during the search, as a share of 0 would stay 0
+_FLAT = 3e-4  # slope or gain of the relative error that ends the search
+_SHORTEST, _LONGEST, _GROWTH = 0.02, 3.0, 1.7  # of steps, in logarithms of shares
+_LEAST_ERROR = 1e-9  # also the least recoverable part of a variance
+_NEGLIGIBLE = 1e-13  # of the largest square, which rounding may leave in a direction
 
 
 def designed_shares(parts, fixed, statistics, many=False):
-    """Return the shares of a default family: by design, with a part of the `fixed` ones.
+    """Return the shares of a default family: a mixture of designed and `fixed` ones.
 
     Parameters
     ----------
     parts : list of WhitenedFeatures
-        Those of each kernel, with the same inducing points.
+        Features of each kernel, with the same inducing points.
     fixed : ndarray of shape (n_kernels,)
         Of sum 1. The search starts there; kernels without a share have none afterwards.
     statistics : WhitenedRelease
@@ -52,13 +52,13 @@ def designed_shares(parts, fixed, statistics, many=False):
     return mixed
 
 
-def shown_parts(parts, shares, statistics):
-    """Return the part of each kernel's variance that the release is expected to show; public.
+def recoverable_parts(parts, shares, statistics):
+    """Return the share of each kernel's variance that the release is expected to recover; public.
 
-    One less the expected squared error in units of the variance, and positive. The arguments are
-    those of `designed_shares`, with its result; every kernel has a share.
+    That is one minus the expected squared error over the variance, and positive. `shares` is the
+    result of `designed_shares`; every kernel has a share.
     """
-    if statistics.n_records == 1:  # as above
+    if statistics.n_records == 1:  # a check of the parameters before a fit
         return np.ones(len(parts))
     return np.maximum(1 - _Design(parts, statistics).errors(shares) ** 2, _LEAST_ERROR)
 
@@ -91,14 +91,14 @@ def _normalised(shares):
 class _Design:
     r"""Expected errors as functions of the shares p, in units of the kernels' variances.
 
-    With :math:`u = \sum_k p_k k_k(Z, x)` the sums :math:`\sum u y` have the noise
-    :math:`\sigma_a^2 \bar K`: those of the whitened features in other coordinates, in which both
-    are linear in p. No more directions count than there are support points, however many inducing
-    points there are.
+    With :math:`u = \sum_k p_k k_k(Z, x)` the sums :math:`\sum u y` have the noise covariance
+    :math:`\sigma_a^2 \bar K`. These are the sums of the whitened features in other coordinates, in
+    which u and :math:`\bar K` are linear in p. The number of directions is at most that of support
+    points.
     """
 
     def __init__(self, parts, statistics, many=False):
-        # Those inside the box: the records count as uniform there (docs/theory/default_kernels.md).
+        # In the box, where records are assumed uniform (docs/theory/default_kernels.md).
         points = support_design(parts[0].Z)[SUPPORT_DESIGNS[0]]
         variances = np.array([part.signal_variance for part in parts])
         self.weight = statistics.n_records / len(points)
@@ -107,7 +107,7 @@ class _Design:
         self.grams = np.stack([part.root @ part.root.T for part in parts])
         self.features, self.moments = [], []
         for part, k in zip(parts, kernels, strict=True):
-            # In the axes of the second moment, without directions in which the features vanish.
+            # In the principal axes of the second moment, without those of vanishing features.
             _, R = _reduced(part.whitener.T @ k)
             squares, U = np.linalg.eigh(R @ R.T)
             seen = squares > _NEGLIGIBLE * squares[-1]
@@ -116,7 +116,7 @@ class _Design:
         diagonals = np.array([part.kernel.diag(points).mean() for part in parts]) / variances
         shown = np.array([moments.sum() for moments in self.moments])
         self.left = np.maximum(diagonals - shown, 0.0)
-        # what the features of a kernel leave out is noise to it
+        # The part of a kernel that its features leave out acts as noise.
         self.noise_variances = _NOISE_SHARE + self.left
         noise = statistics.noise / math.sqrt(2) / statistics.beta
         self.squares = np.mean(noise**2) / variances
@@ -124,7 +124,7 @@ class _Design:
 
     @cached_property
     def scales(self):
-        """Expected error under each kernel with the whole release, over its weight."""
+        """Expected error under each kernel with the whole release, divided by its weight."""
         signals = [_Signal(*one, self.weight) for one in zip(self.cross, self.grams, strict=True)]
         alone = [self._posterior(k, signal)[0] for k, signal in enumerate(signals)]
         return np.maximum(alone, _LEAST_ERROR) / design_weights(self.kernels, self.many)
@@ -171,7 +171,7 @@ def _reduced(A):
 
 
 class _Signal:
-    r"""The sums u of the support points in coordinates in which their noise is white.
+    r"""Sums u at the support points in coordinates with white noise.
 
     With :math:`\bar K = LL'`, :math:`L^{-1}u = QR` and the eigenvectors U of :math:`RR'` the
     coordinates are :math:`U'Q'L^{-1}`: the covariance of the sums is diagonal for every kernel.

@@ -28,17 +28,16 @@ _DIGITS = 21
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianTrajectory(FrozenParameters):
-    """Gaussian noise on every private evaluation; the rest is post-processing.
+    """Gaussian noise on every private evaluation; everything else is post-processing.
 
     ``mechanism="gaussian"`` of `DPBayesSearchCV` is this with its defaults.
 
     Parameters
     ----------
     n_private : int or "auto", default="auto"
-        Number q >= 1 of the `n_iter` candidates that are also scored on the protected records. The
-        noise of each score has standard deviation (bound / m) sqrt(q) / mu. "auto" takes 5 to 20,
-        from public numbers alone. Without public scores (``guide=False``) every candidate is scored
-        privately.
+        Number q >= 1 of private evaluations, among `n_iter` candidates. The noise of each score has
+        standard deviation (bound / m) sqrt(q) / mu for m records. "auto": 5 to 20, from public
+        numbers alone. Without public scores (``guide=False``) every candidate is scored privately.
     disagreement : float or "auto", default="auto"
         Standard deviation tau of (protected score - public score) across candidates, in (0, 1e100],
         a modelling assumption in the units of the score. "auto" estimates it from the public folds.
@@ -79,21 +78,21 @@ def trajectory_sensitivity(sensitivity, n_private):
 
 
 def coarse_step(sensitivity):
-    """Lattice for totals of which one record moves very many losses.
+    """Return a lattice for totals in which one record moves very many losses.
 
     Returns
     -------
     step : int
-        Totals are divided by it and rounded down; 1 where one record moves one loss.
-    coarse : int
-        Largest change of a total in steps: |floor(a / s) - floor(b / s)| <= floor(|a - b| / s) + 1.
+        Totals are divided by it and rounded down; 1 if one record moves one loss.
+    coarse_sensitivity : int
+        Sensitivity of a total in steps: |floor(a / s) - floor(b / s)| <= floor(|a - b| / s) + 1.
     """
     step = 2 ** max(int(sensitivity).bit_length() - _DIGITS, 0)
     return step, int(sensitivity) if step == 1 else int(sensitivity) // step + 1
 
 
 class PrivateScores(VisitingSearch):
-    """Noisy scores of some visited candidates steer the search; the surrogate names the winner.
+    """Search guided by noisy scores of some visited candidates; the surrogate picks the winner.
 
     Parameters
     ----------
@@ -112,7 +111,7 @@ class PrivateScores(VisitingSearch):
         self._budget = {"epsilon": check_positive(epsilon, "epsilon"), "delta": check_delta(delta)}
         if not self._budget["delta"] > 0:
             raise ValueError('delta must be positive with mechanism="gaussian".')
-        # For the statement alone: the sensitivity, B sqrt(q), moves the noise and not the promise.
+        # For the statement of mu alone, which does not depend on the sensitivity B sqrt(q).
         mu = GaussianMechanism(**self._budget, sensitivity=1.0, lattice=1.0).guarantee.mu
         self.guarantee = PrivacyGuarantee(
             **self._budget,
@@ -124,14 +123,14 @@ class PrivateScores(VisitingSearch):
         )
 
     def start(self, problem, guided):
-        """Make ready; no protected value is read."""
+        """Prepare the search; no protected value is read."""
         super().start(problem, guided)
         tau = self._mechanism.disagreement
         tau = None if tau == "auto" else float(tau)
-        # No more than there are candidates: the noise is made for as many scores.
+        # No more than there are candidates: the noise grows with the number of scores.
         n_iter = min(self._design["n_iter"], len(problem.candidates))
         self.n_proposals = n_iter
-        n_private = n_iter  # without public scores each candidate needs one of its own
+        n_private = n_iter  # without public scores every candidate is scored privately
         if guided and self._mechanism.n_private != "auto":
             n_private = min(int(self._mechanism.n_private), n_iter)
         elif guided:
@@ -143,7 +142,7 @@ class PrivateScores(VisitingSearch):
                 disagreement=tau,
             )
         self._step, sensitivity = coarse_step(problem.evaluator.sensitivity)
-        # Totals are integers and so is the noise: no digits of floats distinguish them.
+        # Totals and noise are integers, so that floating-point digits reveal nothing.
         self._gaussian = GaussianMechanism(
             **self._budget,
             sensitivity=trajectory_sensitivity(sensitivity, n_private),
@@ -151,7 +150,7 @@ class PrivateScores(VisitingSearch):
             n_draws=n_private,
         )
         self._n_left = n_private
-        # From steps of the lattice to units of the loss, and from these to the score.
+        # From steps of the lattice to units of the loss, and from units to the score.
         sigma = self._gaussian.sigma * self._step
         self._noise_variance = (sigma * problem.scorer.bound / problem.largest) ** 2
         self._released = {}
@@ -165,17 +164,17 @@ class PrivateScores(VisitingSearch):
         )
 
     def ask(self, scores):
-        """Return the next indices; private rounds are made in between."""
+        """Return the next indices to cross-validate; private evaluations are made in between."""
         if scores is not None:
             self._proposer.tell_public(scores.mean, scores.splits)
-        # Private rounds train on all public rows and need no folds: they go on until candidates are
-        # to be cross-validated, or until nothing is left.
+        # Private evaluations need no folds: they go on until candidates are to be cross-validated,
+        # or until nothing is left.
         while True:
             indices = self._proposer.ask_private()
             folds, unread = self._problem.folds, self._n_left == self._gaussian.n_draws
-            if indices and unread and folds is not None:  # before the charge
+            if indices and unread and folds is not None:  # warn before the charge
                 best = self._proposer.visited[int(np.nan_to_num(scores.mean, nan=-np.inf).argmax())]
-                # The score of the winner has at least the noise of one measurement.
+                # The winner's score has at most about the noise of one measurement.
                 noise = math.sqrt(self._noise_variance) / self._problem.scorer.bound
                 folds.warn(self._problem.candidates[best], noise)
             if indices:
@@ -186,32 +185,32 @@ class PrivateScores(VisitingSearch):
 
     def _measure(self, indices):
         """Release noisy totals; return (candidates that could be trained, noisy totals)."""
-        # The noise was made for so many scores: the promise may not rest on who proposes.
+        # The noise is calibrated for this number of scores; the proposer is not trusted with it.
         if len(indices) > self._n_left:
             raise RuntimeError("more private scores were requested than the budget was divided by.")
         self._n_left -= len(indices)
         totals = self._problem.totals(indices, none_may_be_left=True)
         trained = [k for k, total in zip(indices, totals, strict=True) if total is not None]
-        # Public: they fail on the public rows.
+        # Public, as they fail on the public rows.
         self._proposer.discarded |= {k for k in indices if k not in trained}
         if not trained:
             return [], []
         exact = np.array([total for total in totals if total is not None], dtype=np.int64)
-        # Division by the public step, rounded down, moves a total by one step more: coarse_step.
+        # Rounding down adds up to one step to the sensitivity: see coarse_step.
         return trained, self._gaussian.release(exact // self._step, source=self._problem.source)
 
     def _use(self, trained, noisy):
         """Pass released totals on to the surrogate."""
         scores = [self._problem.score(int(total) * self._step) for total in noisy]
         for k, score in zip(trained, scores, strict=True):
-            self._released.setdefault(k, []).append(score)  # one may be measured again
+            self._released.setdefault(k, []).append(score)  # a candidate may be measured again
         if trained:
             self._proposer.tell_private(trained, scores, self._noise_variance)
 
     def release_choice(self, scores):
         """Return (index of the winner, its score), both post-processing."""
         if not self._released:
-            self._problem.totals(self._proposer.visited)  # raises what is wrong on public rows
+            self._problem.totals(self._proposer.visited)  # raises the error on public rows
         best = self._proposer.best()
         # The range of the score is public: clipping to it is post-processing.
         worst, perfect = (self._problem.score(total) for total in (self._problem.largest, 0))
@@ -219,28 +218,28 @@ class PrivateScores(VisitingSearch):
         return best, ReleasedScore(min(max(score, worst), perfect), std)
 
     def _winning_score(self, index):
-        """Return (score, its standard deviation), also justified where the surrogate is wrong.
+        """Return (score, its standard deviation), robust to a wrong surrogate.
 
-        The posterior mean, kept within one standard deviation of the mean of the candidate's own
-        noisy scores. Their noise is known whatever the surrogate is.
+        The posterior mean, clipped to within one standard deviation of the mean of the candidate's
+        own noisy scores, whose noise does not depend on the surrogate.
         """
         mean, std = self._proposer.posterior_at(index)
         own = self._released.get(index, [])
         noise = math.sqrt(self._noise_variance / max(len(own), 1))
-        if not own:  # never measured: what the surrogate says is all that is known
+        if not own:  # never measured: only the surrogate is available
             return mean, max(std, noise)
         measured = float(np.mean(own))
-        kept = min(max(mean, measured - noise), measured + noise)
-        return kept, max(std, math.hypot(noise, kept - measured))
+        clipped = min(max(mean, measured - noise), measured + noise)
+        return clipped, max(std, math.hypot(noise, clipped - measured))
 
     def _chosen(self, indices, index, score):
-        # A column of the mean noisy score of each candidate; NaN where none was taken.
+        # Mean noisy score of each candidate; NaN if it was not measured.
         scores = np.array([np.mean(self._released.get(k, np.nan)) for k in indices])
         chosen = super()._chosen(indices, index, score)
         return replace(chosen, columns={"private_validation_score": scores})
 
     def search_unguided(self):
-        """Visit and measure, then release the winner."""
+        """Visit and measure candidates, then release the winner."""
         while self._proposer.ask_public():
             indices = self._proposer.ask_private()
             if indices:

@@ -1,4 +1,4 @@
-"""Search by public cross-validation scores. No protected value comes near this file."""
+"""Search by public cross-validation scores. This module handles no protected values."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from skdpbo.surrogate import (
     select_batch,
 )
 
-# Fitted noise below this share of the scores' variance is rounding; it keeps the posterior well
-# conditioned.
+# Bounds of the fitted noise, relative to the variance of the scores; the lower bound keeps the
+# posterior well conditioned.
 _NOISE_BOUNDS = (1e-6, 1.0)
 
 
@@ -42,11 +42,11 @@ class UpperConfidenceProposer:
     visited : list of int
         Candidates proposed so far, in order.
     scores : ndarray
-        Their scores, failures replaced.
+        Their scores, with NaN replaced by the worst.
     fitted : FittedHyperparameters or None
         Of the last fit.
     posterior : CandidatePosterior or None
-        Of the scores so far; None before the first.
+        Given the scores so far; None before the first.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class UpperConfidenceProposer:
         self.batch_size = batch_size
         self.sqrt_beta = sqrt_beta
         self.acquisition = acquisition
-        self.visited = []  # in order: positions here are those of the scores
+        self.visited = []  # in the order of the scores
         self.kernel = default_kernel(X.shape[1])
         self.scores = np.empty(0)
         self.fitted = None
@@ -77,12 +77,12 @@ class UpperConfidenceProposer:
         Parameters
         ----------
         at_most : int or None, default=None
-            Limit of this batch, below `batch_size`; the initial points come together in any case.
+            Further limit of this batch; the initial points are returned together in any case.
         """
         size = min(self.batch_size, self.n_iter - len(self.visited))
         size = size if at_most is None else min(size, at_most)
         if not self.visited:
-            # Their order is that of a design, or random: the first fill the space.
+            # Candidates are in the order of a space-filling design, or random.
             chosen = list(range(self.n_initial_points))
         elif size > 0:
             best = self.posterior.mean[self.visited].max() if self.acquisition == "ei" else None
@@ -93,14 +93,14 @@ class UpperConfidenceProposer:
         return chosen
 
     def tell(self, scores):
-        """Take the scores of all visited candidates, in order; NaN counts as the worst seen."""
+        """Take the scores of all visited candidates, in order; NaN counts as the worst score."""
         scores = np.asarray(scores, dtype=float)
         finite = scores[np.isfinite(scores)]
-        # The worst seen, and no penalty: a number far below would distort the surrogate everywhere.
+        # No larger penalty: a number far below would distort the surrogate everywhere.
         scores = np.where(np.isfinite(scores), scores, finite.min() if len(finite) else 0.0)
         known, now = len(self.scores), len(scores)
         self.scores = scores
-        # A fit is due at some numbers of scores; a batch may have stepped over one of them.
+        # A fit is due at certain numbers of scores, which a batch may skip.
         if self.posterior is None or any(refit_due(t) for t in range(known + 1, now + 1)):
             fitted = fit_hyperparameters(
                 self.kernel,
@@ -108,7 +108,7 @@ class UpperConfidenceProposer:
                 scores,
                 noise_variance_bounds=_NOISE_BOUNDS,
                 previous=self.fitted,
-                # Later: from the previous optimum and the template.
+                # Refits start from the previous optimum and the template.
                 n_starts=3 if self.fitted is None else 2,
             )
             self.fitted = fitted
@@ -138,7 +138,7 @@ class PublicBest(VisitingSearch):
         self._design = design
 
     def start(self, problem, guided):
-        """Make ready."""
+        """Prepare the search."""
         super().start(problem, guided)
         X = problem.space.encode(problem.candidates)
         self._proposer = UpperConfidenceProposer(X, **self._design)
@@ -151,17 +151,17 @@ class PublicBest(VisitingSearch):
         return self._proposer.ask()
 
     def promising(self, n):
-        """Return candidates not visited, expected public scores and variances; at most `n`."""
+        """Return the best `n` unvisited candidates, their expected public scores and variances."""
         posterior, candidates = self._proposer.posterior, self._problem.candidates
         unvisited = np.setdiff1d(np.arange(len(candidates)), self._proposer.visited)
-        # Stable: of equal means the first candidates, on every platform.
+        # Stable sort: the first of equal means, on every platform.
         best = unvisited[np.argsort(-posterior.mean[unvisited], kind="stable")[:n]]
         variances = np.square(posterior.std[best])
         return [candidates[k] for k in best], posterior.mean[best], variances
 
     def release_choice(self, scores):
-        """Return (index of the best public score, None); the first visited without a score."""
-        # Without any score the first that `cv_results_` lists: no other can be its best.
+        """Return (index of the best public score, None)."""
+        # Without any score the first that `cv_results_` lists.
         means = np.where(scores.listed & np.isfinite(scores.mean), scores.mean, -np.inf)
         best = means.argmax() if scores.listed[means.argmax()] else scores.listed.argmax()
         return self._proposer.visited[best], None

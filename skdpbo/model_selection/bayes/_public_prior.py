@@ -1,8 +1,8 @@
-"""A public prior for a private choice: what the public scores already say costs no budget.
+"""A public prior for a private choice: public scores are used without privacy cost.
 
 Permute-and-flip on utilities u_k = score_k + c * public_k is as private as without the second term,
-which no protected record can move: both members of a neighbouring pair get the same integers added.
-Both c and public_k are computed from public numbers alone.
+which is the same for neighbouring data sets. Both c and public_k are computed from public numbers
+alone.
 """
 
 import numpy as np
@@ -11,25 +11,25 @@ from skdpbo.surrogate import fit_hyperparameters
 
 # Standard deviation of a Gumbel-like selection noise of scale 1 (pi / sqrt 6).
 _SELECTION_NOISE_SD = 1.28
-# Public and protected rows never agree perfectly on the candidates; in units of the loss bound.
+# Lower bound of the disagreement between public and protected rows, in units of the loss bound.
 _SMALLEST_DISAGREEMENT = 0.01
-# Of smoothed scores. Good candidates may differ by .001: with .005 a private choice among them lost
-# to the public scores at small budgets.
+# Lower bound of the error of smoothed scores, in units of the loss bound. Good candidates may
+# differ by .001: at .005 private choices were worse than public ones at small budgets.
 _SMALLEST_ERROR = 0.003
-# Share of the variance of the public scores' error that is taken to be independent from candidate
-# to candidate, and can be smoothed away; neighbours have the rest in common.
+# Assumed share of the variance of the public scores' error that is independent between candidates,
+# and can be smoothed away; the rest is shared by similar candidates.
 _INDEPENDENT_SHARE = 0.25
-# The choice is made among the publicly best: their error counts.
+# Share of the publicly best candidates, between which the choice is made: their error counts.
 _BEST_SHARE = 0.25
 _LEAST_NOISE = 1e-8  # keeps the covariance of the scores invertible
-_MOST_NOISE = 1e150  # in units of the error: its square is a float, and public scores decide
+_MOST_NOISE = 1e150  # largest ratio of selection noise to error; its square is finite
 
 
 def public_error(split_scores):
-    """Standard error of the public mean scores, apart from what all candidates share.
+    """Return the standard error of the public mean scores, apart from effects of the folds.
 
-    From the residuals of the candidate x fold table, as in a two-way analysis of variance:
-    candidates that are all easier in one fold are no error.
+    From the residuals of the candidate x fold table, as in a two-way analysis of variance: a fold
+    that is easier for all candidates is not an error.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def public_error(split_scores):
     Returns
     -------
     float
-        Non-negative; 0.0 where the table says nothing: None, one fold or one candidate.
+        Nonnegative; 0.0 for None, one fold or one candidate.
     """
     if split_scores is None:
         return 0.0
@@ -53,19 +53,19 @@ def public_error(split_scores):
 
 
 def public_noise_variance(split_scores, share=_INDEPENDENT_SHARE):
-    """Variance of the part of `public_error` that smoothing can remove: a quarter."""
+    """Return the variance of the part of `public_error` that smoothing can remove."""
     return share * public_error(split_scores) ** 2
 
 
 def public_disagreement(split_scores, *, bound):
-    """tau, the standard deviation of (protected score - public score) across candidates.
+    """Return tau, the standard deviation of (protected score - public score) across candidates.
 
     The root of the sum of squares of `public_error` and 1 % of `bound`.
 
     Parameters
     ----------
     split_scores : ndarray of shape (n_splits, n_candidates) or None
-        Public scores; NaN where one failed. None: nothing is known of the folds.
+        Public scores; NaN where one failed. None: there are no folds.
     bound : float
         Largest loss of a record, in the units of the scores.
 
@@ -80,11 +80,11 @@ def public_disagreement(split_scores, *, bound):
 def smoothed_public_scores(
     X, scores, split_scores, *, kernel, bound, independent_share=_INDEPENDENT_SHARE
 ):
-    """Posterior mean of the candidates' scores given the public ones, and its error.
+    """Return the posterior mean of the candidates' scores given the public ones, and its error.
 
-    A Gaussian process is fitted to the public scores, whose noise variance is known from the
-    folds (`public_noise_variance`). Where neighbours say that a score was luck, it is corrected;
-    where scores are rough, they stay nearly as they are.
+    A Gaussian process is fitted to the public scores, whose noise variance is known from the folds
+    (`public_noise_variance`). Scores that vary smoothly between similar candidates are smoothed;
+    if they vary strongly, they change little.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def smoothed_public_scores(
     smoothed : ndarray of shape (n_candidates,)
         NaN where a candidate failed.
     error : float
-        Posterior standard deviation of the best quarter of the candidates, apart from what they
-        have in common; root of the sum of squares with 0.3 % of `bound`.
+        Posterior standard deviation of the best quarter of the candidates, apart from their common
+        error; root of the sum of squares with 0.3 % of `bound`.
     """
     smoothed = np.array(scores, dtype=float)
     finite = np.isfinite(smoothed)
@@ -129,22 +129,22 @@ def smoothed_public_scores(
     smoothed[finite] = mean
     best = np.argsort(-mean)[: int(np.ceil(_BEST_SHARE * len(X)))]
     covariance = (K - gain @ K)[np.ix_(best, best)]
-    # Half the mean variance of a difference: what the best have in common is no error.
+    # Half the mean variance of a difference between two of the best.
     variance = covariance.diagonal().mean() - covariance.mean()
     return smoothed, float(np.hypot(np.sqrt(max(variance, 0.0)), _SMALLEST_ERROR * bound))
 
 
-def automatic_prior_weight(error, *, moved, epsilon):
-    """Precision weight c = (s / error)^2 of public scores of a given standard error.
+def automatic_prior_weight(error, *, sensitivity, epsilon):
+    """Return the precision weight c = (s / error)^2 of public scores of a given standard error.
 
-    s = 1.28 * 2 moved / epsilon is about the standard deviation of the selection noise. As the
-    number of records or epsilon grows, c goes to 0.
+    s = 1.28 * 2 sensitivity / epsilon is about the standard deviation of the selection noise. As
+    the number of records or epsilon grows, c goes to 0.
 
     Parameters
     ----------
     error : float
         Standard deviation of (protected score - public score) across the candidates, > 0.
-    moved : float
+    sensitivity : float
         Largest change of a score by one record; bound / m for a mean of m losses.
     epsilon : float
         Budget of the choice.
@@ -152,24 +152,24 @@ def automatic_prior_weight(error, *, moved, epsilon):
     Returns
     -------
     c : float
-        Non-negative.
+        Nonnegative.
     """
-    s = _SELECTION_NOISE_SD * 2 * moved / epsilon
+    s = _SELECTION_NOISE_SD * 2 * sensitivity / epsilon
     return float(min(s / error, _MOST_NOISE) ** 2)
 
 
-def automatic_prior(X, scores, split_scores, *, kernel, epsilon, bound, moved):
-    """Public score to add to each candidate's protected one: c p + min(1, sqrt(c)) (b - p).
+def automatic_prior(X, scores, split_scores, *, kernel, epsilon, bound, sensitivity):
+    """Return the term c p + min(1, sqrt(c)) (b - p) to add to the protected scores.
 
-    p are the smoothed public scores and c their weight. b are the same with all of the public error
-    smoothed away: they favour candidates among good neighbours where the selection noise is
-    larger than the differences of p, so that it chooses among fewer.
+    p are the smoothed public scores and c their weight. b are public scores smoothed as if all of
+    their error were independent between candidates: if the selection noise is larger than the
+    differences of p, they favour candidates near other good ones.
 
     Parameters
     ----------
     X, scores, split_scores, kernel
         As for `smoothed_public_scores`.
-    epsilon, moved
+    epsilon, sensitivity
         As for `automatic_prior_weight`.
     bound : float
         Largest loss of a record, in the units of the scores.
@@ -183,12 +183,12 @@ def automatic_prior(X, scores, split_scores, *, kernel, epsilon, bound, moved):
     broad, _ = smoothed_public_scores(
         X, scores, split_scores, kernel=kernel, bound=bound, independent_share=1.0
     )
-    weight = automatic_prior_weight(error, moved=moved, epsilon=epsilon)
+    weight = automatic_prior_weight(error, sensitivity=sensitivity, epsilon=epsilon)
     return weight * smoothed + min(1.0, weight**0.5) * (broad - smoothed)
 
 
 def public_offsets(public_scores, weight, *, units_per_score):
-    """Integers to add to the total losses: round(c * units_per_score * (best - public_k)).
+    """Return integers to add to the total losses: round(c units_per_score (best - public_k)).
 
     Parameters
     ----------
@@ -202,11 +202,11 @@ def public_offsets(public_scores, weight, *, units_per_score):
     Returns
     -------
     offsets : list of int
-        Non-negative, 0 for the publicly best candidate.
+        Nonnegative, 0 for the publicly best candidate.
     """
     scores = np.asarray(public_scores, dtype=float)
     finite = scores[np.isfinite(scores)]
-    # Without a public score, or a weight, the protected ones decide alone.
+    # Without public scores, or with weight 0, the protected scores decide alone.
     if len(finite) == 0 or weight == 0:
         return [0] * len(scores)
     scores = np.where(np.isfinite(scores), scores, finite.min())

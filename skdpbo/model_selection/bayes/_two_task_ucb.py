@@ -1,6 +1,6 @@
-"""Choice of candidates for noisy protected scores, and of the returned one.
+"""Choice of the candidates to score privately, and of the winner.
 
-Public scores and released (noisy) ones are all that comes in, so that everything in this file is
+The inputs are public scores and released (noisy) scores, so that everything in this module is
 post-processing of releases.
 """
 
@@ -17,16 +17,16 @@ from skdpbo.surrogate import (
 )
 
 _FEWEST, _MOST = 5, 20
-# Disagreement that the number of scores is made for, in units of the loss bound.
+# Disagreement assumed for the number of scores, in units of the loss bound.
 _TYPICAL_DISAGREEMENT = 0.02
 
 
 def automatic_n_private(*, n_records, mu, bound, n_iter, disagreement=None):
-    """Number of private scores, 5 to 20 and at most `n_iter`, from public numbers alone.
+    """Return the number of private scores, 5 to 20 and at most `n_iter`, from public numbers alone.
 
-    With q scores the noise of each has standard deviation (bound / m) sqrt(q) / mu. It is not to
-    exceed the disagreement tau of public and protected scores, else a score says less than the
-    public one does: q = (tau m mu / bound)^2, within the limits.
+    With q scores the noise of each has standard deviation (bound / m) sqrt(q) / mu. It should not
+    exceed the disagreement tau of public and protected scores, as a private score would then be
+    less informative than a public one: q = (tau m mu / bound)^2, within the limits.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class PrivateTrajectoryProposer:
     X : ndarray of shape (n_candidates, n_features)
         Encoded candidates.
     n_private : int or None
-        Number of private scores in total, the budget's division; None without guide: n_iter.
+        Total number of private scores, between which the budget is divided; None: n_iter.
     bound : float
         Largest loss of a record, in the units of the scores.
     disagreement : float or None, default=None
@@ -81,9 +81,8 @@ class PrivateTrajectoryProposer:
     guided : bool, default=True
         Whether public scores are given.
     **design
-        Of `UpperConfidenceProposer`, whose bounds are the acquisition here, too: the number of
-        different candidates that are visited, the first ones, and those of a round, public and
-        private.
+        Parameters of `UpperConfidenceProposer`: numbers of candidates visited in total, first, and
+        in a round, and the width of the upper confidence bound.
 
     Attributes
     ----------
@@ -92,7 +91,7 @@ class PrivateTrajectoryProposer:
     n_spent : int
         Number of private scores requested so far.
     discarded : set of int
-        Candidates that cannot be trained on all public rows, which no fold shows.
+        Candidates that cannot be trained on all public rows, even if they can on every fold.
     """
 
     def __init__(self, X, *, n_private, bound, disagreement=None, guided=True, **design):
@@ -102,11 +101,11 @@ class PrivateTrajectoryProposer:
         self.bound = bound
         self.disagreement = disagreement
         self.guided = guided
-        # Place of the first candidate of the private task in the posterior.
+        # Index of the first candidate of the private task in the posterior.
         self._own = len(X) if guided else 0
         self.n_spent = 0
-        self.visited = self._public.visited  # one list, in order
-        # Visits that the public scores lead; the rest follow what the private ones say.
+        self.visited = self._public.visited  # the same list
+        # Number of visits chosen by public scores alone; later ones also use private scores.
         first = self._public.n_initial_points
         self._n_led = max(self.n_iter - self.n_private, first) if guided else first
         self._released = []  # triples (candidate, noisy score, noise variance)
@@ -125,7 +124,7 @@ class PrivateTrajectoryProposer:
         if not self.guided:
             size = min(size, self.n_private - self.n_spent)
         unvisited = np.setdiff1d(np.arange(len(self.X)), self.visited)
-        if not self.guided and not self._released:  # all that was visited has failed
+        if not self.guided and not self._released:  # all visited candidates have failed
             chosen = unvisited[: max(size, 0)].tolist()
         else:
             chosen = self._most_promising(size, unvisited)
@@ -139,7 +138,7 @@ class PrivateTrajectoryProposer:
         ----------
         scores : array-like of shape (n_visited,)
             Mean scores, greater is better; NaN where a candidate failed: it counts as the worst
-            seen, and is not scored privately.
+            score, and is not scored privately.
         split_scores : array-like of shape (n_splits, n_visited) or None, default=None
             Scores of the folds, from which the disagreement is estimated if it is not given.
         """
@@ -150,22 +149,22 @@ class PrivateTrajectoryProposer:
         self._failed = {k for k, good in zip(self.visited, finite, strict=True) if not good}
         self._split_scores = None if split_scores is None else np.asarray(split_scores, dtype=float)
         if self._fitted_with is not self._public.fitted:
-            self._model = None  # new hyper-parameters: the posterior is made anew on request
+            self._model = None  # new hyper-parameters: the posterior is recomputed on request
         elif self._model is not None:
             self._model.extend(self.visited[n_known:], self._public.scores[n_known:])
 
     def ask_private(self):
-        """Return the candidates to score in this round; empty while the public scores lead.
+        """Return the candidates to score in this round; empty while public scores alone are used.
 
-        Visited candidates, different from each other, at most `batch_size` (without guide: those
-        of this round's `ask_public`). None comes again before all have been scored.
+        Distinct visited candidates, at most `batch_size` (without guide: those of this round's
+        `ask_public`). No candidate is repeated before all have been scored.
 
         Returns
         -------
         list of int
-            Empty from the time when `n_private` scores have been requested.
+            Empty once `n_private` scores have been requested.
         """
-        left = self.n_private - self.n_spent  # of the scores by which the budget was divided
+        left = self.n_private - self.n_spent
         if not self.guided:
             chosen = self.visited[self.n_spent :][:left]
         elif len(self.visited) < min(self._n_led + 1, self.n_iter):
@@ -173,11 +172,11 @@ class PrivateTrajectoryProposer:
         else:
             usable = self._usable()
             fresh = np.setdiff1d(usable, [k for k, *_ in self._released])
-            # A second score of one candidate says less than the first of another.
+            # A second score of one candidate is less informative than the first of another.
             chosen = self._most_promising(
                 min(self._public.batch_size, left), fresh if len(fresh) else usable
             )
-        # Counted when proposed, also if they cannot be trained: never more than the budget is for.
+        # Counted when proposed, even if they cannot be trained, so as not to exceed the budget.
         self.n_spent += len(chosen)
         return chosen
 
@@ -187,11 +186,11 @@ class PrivateTrajectoryProposer:
         Parameters
         ----------
         indices : list of int
-            What `ask_private` returned.
+            As returned by `ask_private`.
         noisy_scores : array-like of shape (len(indices),)
             Released, in the units of the public scores; greater is better.
         noise_variance : float
-            Variance of the noise that they contain (public).
+            Variance of their noise (public).
         """
         known = len(self._released)
         values = np.asarray(noisy_scores, dtype=float).tolist()
@@ -199,7 +198,7 @@ class PrivateTrajectoryProposer:
         self._released += new
         if self._model is not None:
             self._model.extend(self._own + np.array(indices), values, noise_variance)
-        # With public scores the hyper-parameters are theirs, see `_two_tasks`.
+        # With public scores the hyper-parameters are fitted to them, see `_two_tasks`.
         if not self.guided and any(refit_due(t) for t in range(known + 1, known + len(new) + 1)):
             self._model = None
 
@@ -209,17 +208,17 @@ class PrivateTrajectoryProposer:
         return int(usable[self._posterior().mean[self._own + usable].argmax()])
 
     def posterior_at(self, index):
-        """Posterior mean and standard deviation of the protected score of a candidate."""
+        """Return posterior mean and standard deviation of the protected score of a candidate."""
         posterior, own = self._posterior(), self._own + index
         return float(posterior.mean[own]), float(posterior.std[own])
 
     def _usable(self):
-        """Visited candidates that have not failed, or all visited where all have."""
+        """Return the visited candidates that have not failed, or all if all have failed."""
         failed = self._failed | self.discarded
         return np.array([k for k in self.visited if k not in failed] or self.visited)
 
     def _most_promising(self, size, allowed):
-        """Arg max of the upper confidence bound, `size` times (GP-BUCB: means are imagined)."""
+        """Return a batch by upper confidence bounds, with GP-BUCB's hallucinated observations."""
         chosen = []
         model = self._posterior() if size < 2 else self._posterior().copy()
         while len(chosen) < min(size, len(allowed)):
@@ -228,13 +227,13 @@ class PrivateTrajectoryProposer:
             bound[np.isin(allowed, chosen)] = -np.inf
             chosen.append(int(allowed[bound.argmax()]))
             if len(chosen) < size:
-                # An imagined mean leaves the mean as it is and lowers the variance around it.
+                # Observing the mean leaves the mean unchanged and reduces the variance around it.
                 last = [self._own + chosen[-1]]
                 model.extend(last, model.mean[last], 0.0)
         return chosen
 
     def _posterior(self):
-        """Posterior of the protected score given all scores so far."""
+        """Return the posterior of the protected scores given all scores so far."""
         if self._model is None:
             self._model = self._two_tasks() if self.guided else self._one_task()
             if self._released:
@@ -249,7 +248,7 @@ class PrivateTrajectoryProposer:
         if tau is None:
             tau = public_disagreement(self._split_scores, bound=self.bound)
         noise_variance = public_noise_variance(self._split_scores)
-        # As often as the public surrogate, whose noise is not known but fitted.
+        # Refitted whenever the public surrogate is, whose noise is fitted instead of known.
         self._fitted_with = self._public.fitted
         self._fitted = fit_hyperparameters(
             self._public.kernel,
@@ -271,7 +270,7 @@ class PrivateTrajectoryProposer:
         return model
 
     def _one_task(self):
-        """Prior with hyper-parameters from released values, whose noise variance is known."""
+        """Return the prior, its hyper-parameters fitted to released scores of known noise."""
         candidates, values, variances = (
             np.array(column) for column in zip(*self._released, strict=True)
         )
@@ -283,7 +282,7 @@ class PrivateTrajectoryProposer:
             noise_variance_bounds="fixed",
             previous=self._fitted,
         )
-        # 0: each observation brings the variance of its own noise.
+        # 0: the noise variance of each observation is given with it.
         return CandidatePosterior(
             self._fitted.kernel, self.X, noise_variance=0.0, prior_mean=self._fitted.prior_mean
         )

@@ -1,6 +1,6 @@
 """Mechanisms of `DPBayesSearchCV`, by name or by object: private choices among candidates.
 
-The score of Algorithm 3 of Kusner et al. is one of them, and so are their secret trajectories.
+They include Algorithms 1 to 3 of Kusner et al., with secret trajectories.
 """
 
 from fractions import Fraction
@@ -29,7 +29,7 @@ class VisitedChoice(PublicBest):
     ----------
     choice : PrivateChoice
     prior_weight : float or "auto"
-        Of the public scores in the choice.
+        Weight of the public scores in the choice.
     design : dict
         Parameters of the `UpperConfidenceProposer`.
     """
@@ -40,7 +40,7 @@ class VisitedChoice(PublicBest):
         if choice.counts and not choice.epsilon_score and prior_weight != 0:
             raise ValueError(
                 'With neighbours="add-remove" and score_fraction=0 no count of the records is '
-                "released, which public scores would be weighed by: set prior_weight=0, or a "
+                "released, which weighing public scores needs: set prior_weight=0, or a "
                 "score_fraction."
             )
         self._choice, self.epsilon_score = choice, choice.epsilon_score
@@ -50,7 +50,7 @@ class VisitedChoice(PublicBest):
 
     def release_choice(self, scores):
         """Release (index of the winner, score or None)."""
-        # What scikit-learn does not list failed in all folds: it is not published, and cannot win.
+        # Candidates that scikit-learn does not list failed in all folds, and cannot win.
         listed = np.flatnonzero(scores.listed)
         visited = [self._proposer.visited[i] for i in listed]
         offsets = self._offsets(visited, scores.mean[listed], scores.splits[:, listed])
@@ -69,17 +69,16 @@ class VisitedChoice(PublicBest):
         )
 
     def _offsets(self, visited, scores, splits):
-        # No public score is weighed: no count of the records is needed either.
-        if self._prior_weight == 0:
+        if self._prior_weight == 0:  # no count of the records is needed either
             return [0] * len(visited)
         problem = self._problem
         n_records = problem.evaluator.count(self._choice, problem.source)
-        # As in the choice: its costs decide the units in which public scores are weighed.
-        scorer = self._problem.scorer.informed_by(best_public_score(scores))
+        # As in the choice, whose cost weights determine the units of the totals.
+        scorer = problem.scorer.informed_by(best_public_score(scores))
         per_score = scorer.units_per_score(n_records)
         weight = self._prior_weight
         if weight == "auto":
-            weight = 1.0  # the prior is weighted already
+            weight = 1.0  # automatic_prior returns a weighted sum
             scores = automatic_prior(
                 self._proposer.X[visited],
                 scores,
@@ -87,19 +86,19 @@ class VisitedChoice(PublicBest):
                 kernel=self._proposer.kernel,
                 epsilon=float(self._choice.rate * self._choice.epsilon_choice),
                 bound=scorer.bound,
-                moved=scorer.choice_sensitivity(n_records) / per_score,
+                sensitivity=scorer.choice_sensitivity(n_records) / per_score,
             )
         return public_offsets(scores, weight, units_per_score=per_score)
 
 
 class LipschitzChoice(VisitedChoice):
-    """The same choice, and the largest score by Algorithm 3 of Kusner et al. 2015."""
+    """A `VisitedChoice`, and the largest score by Algorithm 3 of Kusner et al. 2015."""
 
     of_means = True
     of_groups = False
 
     def __init__(self, mechanism, epsilon, score_fraction, prior_weight, design):
-        # The choice releases no score: Algorithm 3 does, at the cost of the score's share.
+        # The choice releases no score; Algorithm 3 does, with the score's share of epsilon.
         shares = PrivateChoice("permute_and_flip", epsilon, score_fraction)
         choice = PrivateChoice("permute_and_flip", shares.epsilon_choice, 0)
         super().__init__(choice, prior_weight, design)
@@ -122,10 +121,10 @@ class LipschitzChoice(VisitedChoice):
         )
         if not self._epsilon_score:
             return best, None
-        # Of all candidates, not of the visited: with a secret trajectory these are protected.
+        # For all candidates: with a secret trajectory the visited ones are protected.
         lambdas = self._mechanism.lambdas(problem.candidates)
         sizes = {"units": scorer.units, "bound": scorer.bound, "n_records": problem.n_losses}
-        # A second release, charged apart: the choice has spent `epsilon_choice`.
+        # A second release, with its own budget: the choice has spent `epsilon_choice`.
         total = self._mechanism.release_score(
             smallest(), lambdas=lambdas, epsilon=self._epsilon_score, source=problem.source, **sizes
         )
@@ -144,12 +143,12 @@ class HiddenLipschitz(LipschitzChoice):
     def search_unguided(self):
         """Release the winner among all candidates, and the best score of the secret search."""
         problem = self._problem
-        # All of them, in public order: trainings, and their time, do not follow the visits.
+        # All candidates, in public order: the visits must not decide what is trained, nor when.
         totals = problem.totals(range(len(problem.candidates)))
-        follow = {name: self._design[name] for name in ("n_iter", "acquisition", "sqrt_beta")}
+        options = {name: self._design[name] for name in ("n_iter", "acquisition", "sqrt_beta")}
+        options["source"] = problem.source
         X = problem.space.encode(problem.candidates)
-        how = {"source": problem.source, **follow}
-        smallest = partial(self._mechanism.smallest_visited, X, totals, problem.largest, **how)
+        smallest = partial(self._mechanism.smallest_visited, X, totals, problem.largest, **options)
         best, score = self._released(totals, [0] * len(totals), smallest)
         return Chosen(problem.candidates, best, score)
 
@@ -167,12 +166,12 @@ class HiddenTrajectory(SearchMechanism):
         self.guarantee = mechanism.guarantee(**budget)
 
     def _gain(self, index):
-        """Exact gain in [0, 1] of a candidate. Protected: pass only to a mechanism.
+        """Return the exact gain in [0, 1] of a candidate. Protected: pass only to a mechanism.
 
         None if it cannot be trained on public rows.
         """
-        # Protected rows decide which candidates are requested: neither an error nor a file of a
-        # cache may show it.
+        # The sequence of candidates depends on protected rows: neither an error nor a cache file
+        # may reveal it.
         (total,) = self._problem.totals([index], none_may_be_left=True, order_is_secret=True)
         return None if total is None else float(1 - Fraction(total, self._problem.largest))
 
@@ -180,16 +179,16 @@ class HiddenTrajectory(SearchMechanism):
         """Release the winner among all candidates."""
         problem = self._problem
         X = problem.space.encode(problem.candidates)
-        how = {"n_iter": self._n_iter, **self._budget}
-        # Public: what they refuse is refused before the charge.
+        options = {"n_iter": self._n_iter, **self._budget}
+        # Both depend on public values alone: their errors are raised before the charge.
         self._mechanism._posterior(X)
-        std = self._mechanism.score_std(X, **how) if self._budget["score_fraction"] else 0.0
-        # Charged here: the search takes an error of a candidate for its worst score.
+        std = self._mechanism.score_std(X, **options) if self._budget["score_fraction"] else 0.0
+        # Charged here, as the search would take an error of the charge for a failed candidate.
         _ = problem.evaluator.records
-        best, gain = self._mechanism.search(X, self._gain, source=problem.source, **how)
+        best, gain = self._mechanism.search(X, self._gain, source=problem.source, **options)
         score = None
         if gain is not None:
-            # Noise may take a gain out of [0, 1]; clipping is post-processing.
+            # With noise a gain may be outside [0, 1]; clipping is post-processing.
             total = (1 - min(max(gain, 0.0), 1.0)) * problem.largest
             std *= problem.largest
             score = problem.scorer.score_with_std(total, problem.n_losses, std)
@@ -197,12 +196,12 @@ class HiddenTrajectory(SearchMechanism):
 
 
 def chooses_once(mechanism):
-    """Whether a mechanism sees protected records once, at the end, for one choice."""
+    """Whether a mechanism reads protected records once, at the end, for one choice."""
     return isinstance(mechanism, str) and mechanism in PrivateChoice.SELECTIONS
 
 
 def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, neighbours, design):
-    """Return the mechanism of a name or of an object with parameters of its own; checks them."""
+    """Return the search mechanism for a name or an object with parameters; checks them."""
     if neighbours == ADD_REMOVE and not chooses_once(mechanism):
         raise ValueError(
             f'neighbours="add-remove" needs a mechanism of {SELECTION_NAMES}: the others divide by '

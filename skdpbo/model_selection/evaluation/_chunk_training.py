@@ -1,8 +1,8 @@
 """Evaluators of chunks: protected rows train, and other protected rows score.
 
-A model has a loss on each record that scores it; or, by a metric that is no mean of losses, one
-bounded number of its own. A record takes part in one chunk alone: it trains its model, or scores
-it, so that it changes one number. Proof:
+A model has a loss on each record that scores it. With a metric that is not a mean of losses, it has
+a single bounded value instead, and a record belongs to one chunk alone, where it either trains or
+scores the model, so that it changes one value. Proof:
 ``docs/theory/metrics_of_trials_and_chunks.md``, Theorem 5.
 """
 
@@ -15,7 +15,7 @@ from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import apart, run_isolated, seeded_generators
+from skdpbo._isolation._isolated_calls import in_own_context, run_isolated, seeded_generators
 from skdpbo._isolation._parallel import Progress
 from skdpbo.model_selection._sklearn import take_rows, with_params
 from skdpbo.model_selection.evaluation._chunks import (
@@ -31,7 +31,7 @@ from skdpbo.model_selection.evaluation._train_and_score import SEED, isolated_ou
 from skdpbo.model_selection.rows._protected import NotPickled, rows_of_units
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, total_loss_sensitivity
 
-# Batches of work for each job: the rows are sent with every batch, and the last one is waited for.
+# Batches of work for each job: with more, the rows are sent more often; with fewer, jobs idle.
 _BATCHES = 4
 
 
@@ -39,8 +39,8 @@ _BATCHES = 4
 class ChunkTraining(NotPickled):
     """Losses of candidates that are trained on every chunk.
 
-    A model is a function of its own chunk and of public constants, and its losses are functions of
-    the model and of single rows.
+    A model is a function of its own chunk and of public constants, and each of its losses is a
+    function of the model and of a single row.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class ChunkTraining(NotPickled):
         score : ReleasedScore or None
         """
         losses = self.losses(candidates)
-        # The choice may compare something that one record moves less; the score is of the losses.
+        # The choice may compare clipped losses, which are less sensitive; the score may not.
         compared = None
         if self.excess_bound is not None:
             cap, sensitivity = self._excess_cap()
@@ -118,13 +118,13 @@ class ChunkTraining(NotPickled):
             compared=compared,
         )
 
-    def totals(self, candidates, **how):
+    def totals(self, candidates, **options):
         """Total the losses of each candidate. Protected: pass only to a mechanism.
 
         Parameters
         ----------
         candidates : list of dict
-        **how
+        **options
             Not used: no error is public.
 
         Returns
@@ -148,7 +148,7 @@ class ChunkTraining(NotPickled):
         n_chunks = len(self.rows.chunks)
         pairs = [(k, j) for k in range(len(candidates)) for j in range(n_chunks)]
         n_batches = min(len(pairs), _BATCHES * max(effective_n_jobs(self.n_jobs), 1))
-        # Dealt in turn: candidates that train slowly are spread over the batches.
+        # Round-robin: candidates that train slowly are spread over the batches.
         batches = [pairs[start::n_batches] for start in range(n_batches)]
         common = self.estimator, candidates, self.rows, self.fit_params, self.scorer
         progress = None
@@ -160,7 +160,7 @@ class ChunkTraining(NotPickled):
             progress = Progress(self.verbose, heading, n_batches, "parts")
         results = run_isolated(
             _losses_of_batch,
-            # Static functions: workers get the rows as such, and never this object.
+            # A static method: workers get the rows, and never this object.
             [(self.loss_of_model, self.worst_losses, batch, *common) for batch in batches],
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
@@ -174,7 +174,7 @@ class ChunkTraining(NotPickled):
 
     @staticmethod
     def loss_of_model(estimator, params, j, rows, fit_params, scorer):
-        """Train on chunk j, and total the losses on what is outside. Protected."""
+        """Train on chunk j, and total the losses on the rows outside it. Protected."""
         model = trained_on(rows.chunks[j], estimator, params, j, rows, fit_params)
         X, y, groups = rows.scoring(rows.outside(j) if rows.X_val is None else None)
         return int(isolated_outcomes(model, scorer, X, y, groups=groups).sum())
@@ -184,18 +184,18 @@ def trained_on(units, estimator, params, j, rows, fit_params):
     """Return a candidate trained on some units of chunk j. Protected."""
     positions = rows_of_units(rows.groups, units)
     model = with_params(estimator, params)
-    # The seed is of the chunk, not of the candidate: candidates are compared under equal draws.
-    # In the types of the chunk: a text of another one has made objects of all labels.
-    how = {"seed": SEED + j, "labels": is_classifier(model)}
-    model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, **how)
+    # The seed depends on the chunk, not on the candidate: candidates are compared under equal
+    # draws. `labels` converts to the types of the chunk: a text elsewhere types all labels.
+    options = {"seed": SEED + j, "labels": is_classifier(model)}
+    model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, **options)
     return model
 
 
 def _losses_of_batch(loss_of_model, worst_losses, batch, estimator, candidates, *of_rows):
-    """Protected: loss of each (candidate, chunk); the worst if anything fails."""
+    """Protected: return the loss of each (candidate, chunk); the worst if anything fails."""
     losses = []
     for k, j in batch:
-        loss, error = attempt(apart, loss_of_model, estimator, candidates[k], j, *of_rows)
+        loss, error = attempt(in_own_context, loss_of_model, estimator, candidates[k], j, *of_rows)
         losses.append(loss if error is None else worst_losses[j])
     return losses
 
@@ -219,10 +219,10 @@ def chunk_parts(rows, j):
         ``rows.X_val``, disjoint for different chunks.
     """
     chunk = rows.chunks[j]
-    # Parts of `X_val` as well, one for each chunk: a record in several would change several losses.
+    # `X_val` is divided, too: a record that scored several models would change several losses.
     if rows.X_val is not None:
         return chunk, chunk_positions(rows.n_validation, len(rows.chunks))[j]
-    scores = np.arange(len(chunk)) % _HELD_BACK == _HELD_BACK - 1  # by position: no value decides
+    scores = np.arange(len(chunk)) % _HELD_BACK == _HELD_BACK - 1  # independent of all values
     return chunk[~scores], chunk[scores]
 
 
@@ -255,11 +255,11 @@ class ChunkMetricTraining(ChunkTraining):
         trained, scored = chunk_parts(rows, j)
         model = trained_on(trained, estimator, params, j, rows, fit_params)
         X, y, _ = rows.scoring(scored)
-        # Of all rows at once, as the metric is no mean. One that cannot be read makes it fail.
+        # Of all rows at once, as the metric is not a mean. It fails if a row cannot be read.
         value, _ = attempt(_value, model, scorer, X, y)
         if value is not None:
             return scorer.loss_of(value)
-        # Without the records that cannot be scored: each costs its share of the range.
+        # Leave out the records that cannot be scored; each costs its share of the range.
         readable = isolated_outcomes(model, scorer.readable, X, y) == 0
         some = np.flatnonzero(readable)
         value, _ = attempt(_value, model, scorer, take_rows(X, some), take_rows(y, some))

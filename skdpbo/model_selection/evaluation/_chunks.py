@@ -1,8 +1,8 @@
-"""Sample and aggregate: disjoint chunks of protected rows, and what one record can move.
+"""Sample and aggregate: disjoint chunks of protected rows, and the sensitivity to one record.
 
-Every candidate is trained on each chunk, and the losses of the k models are added up. A replaced
-record changes one of the models at will, and its own loss under the others. Proofs and tightness:
-``docs/theory/sample_and_aggregate.md``.
+Every candidate is trained on each chunk, and the losses of the k models are added up. Replacing a
+record changes one of the models arbitrarily, and the record's own loss under the other models.
+Proofs and tightness: ``docs/theory/sample_and_aggregate.md``.
 """
 
 import math
@@ -25,21 +25,21 @@ class Chunks(FrozenParameters):
     """Sample and aggregate, as `protect` of a searcher.
 
     Every candidate is trained on disjoint chunks of the rows, each model is scored on the rows
-    outside its chunk or on all of `X_val`, and the choice is made by what the models of a
-    candidate have in common. Every record is protected, with any estimator. No model is released.
+    outside its chunk or on all of `X_val`, and candidates are compared by the sums over their
+    models. Every record is protected, with any estimator. No model is released.
 
     Parameters
     ----------
     n_chunks : int or None, default=None
-        Number k >= 2 of chunks. None: about 10 / epsilon, so that a chunk has at least 200 rows
-        where there are 1000 or more, and at least 5. Chunks of fewer than five rows are warned of.
+        Number k >= 2 of chunks. None: about 10 / epsilon, but no more than n / 200 for n rows, and
+        at least 5. Chunks of fewer than five rows raise a warning.
     excess_bound : float or None, default=0.05
-        How much worse than the best candidate of its chunk a model may count, as a share of the
-        loss bound, in (0, 1]. The choice is made by these clipped differences, so one record moves
-        the mean by about `excess_bound` / k instead of 1 / k: differences between candidates that
-        are smaller than that stand out from the noise, larger ones count alike. None: the choice is
-        made by the plain mean losses. A number chosen by looking at the protected rows would break
-        the promise. The released score is that of the plain losses in any case.
+        Clipping bound of a model's excess loss over the best candidate on the same chunk, as a
+        share of the loss bound, in (0, 1]. The choice is made by these clipped differences, so one
+        record moves the mean by about `excess_bound` / k instead of 1 / k: smaller differences
+        stand out from the noise, and all differences above the bound count alike. None: the choice
+        is made by the plain mean losses. A value chosen by looking at the protected rows would
+        break the guarantee. The released score is always that of the plain losses.
 
     See Also
     --------
@@ -50,8 +50,8 @@ class Chunks(FrozenParameters):
     -----
     `excess_bound` is not used by ``mechanism="gaussian"``, which releases mean losses.
 
-    ROC AUC, F1 and other metrics that are no means of losses are computed chunk by chunk: every
-    third row of a chunk scores its model, and does not train it.
+    ROC AUC, F1 and other metrics that are not means of losses are computed chunk by chunk: every
+    third row of a chunk is held out to score its model.
 
     References
     ----------
@@ -84,7 +84,7 @@ def number_of_chunks(chunks, epsilon, n_samples=None):
     chunks : Chunks
     epsilon : float
     n_samples : int or None, default=None
-        None: not known yet, and taken for large.
+        None: not known yet, assumed large.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def number_of_chunks(chunks, epsilon, n_samples=None):
 
 
 def chunk_positions(n_samples, n_chunks):
-    """Positions of the rows of each chunk, from the two numbers alone.
+    """Return the positions of the rows of each chunk, which depend on the two numbers alone.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ def chunk_positions(n_samples, n_chunks):
     chunks : list of ndarray, length n_chunks
         Disjoint, sorted, together all positions; their sizes differ by at most one.
     """
-    # At random: tables are often sorted, and a chunk shall be like the whole. RandomState is
-    # frozen by numpy's compatibility policy: the same chunks in every version.
+    # At random, as tables are often sorted and each chunk should be representative. RandomState
+    # is frozen by numpy's compatibility policy: the same chunks in every version.
     order = np.random.RandomState(_CHUNK_SEED).permutation(n_samples)  # public randomness
     return [np.sort(chunk) for chunk in np.array_split(order, n_chunks)]
 
@@ -126,7 +126,7 @@ def n_chunk_losses(n_chunks, n_samples, n_validation=None):
     n_chunks : int
         k
     n_samples : int
-        n, rows that are cut into chunks.
+        n, rows that are divided into chunks.
     n_validation : int or None, default=None
         m, rows of the validation part; None: each model is scored on the rows outside its chunk.
 
@@ -139,7 +139,7 @@ def n_chunk_losses(n_chunks, n_samples, n_validation=None):
 
 
 def _most_rows(n_chunks, n_samples, n_validation):
-    """Most rows that a model is scored on: all outside a smallest chunk, or m."""
+    """Return the largest number of rows that score a model: all outside a smallest chunk, or m."""
     return n_samples - n_samples // n_chunks if n_validation is None else n_validation
 
 
@@ -160,21 +160,21 @@ def chunk_sensitivity(units, n_chunks, n_samples, n_validation=None):
     """
     rows = _most_rows(n_chunks, n_samples, n_validation)
     if n_validation is not None:
-        # A record of X changes one model, that is m losses; one of X_val one loss of each model.
+        # A record of X changes one model, thus its m losses; one of X_val, one loss of each model.
         return units * max(n_chunks, rows)
-    # All losses of one model, and the record's own under the k - 1 others, trained without it.
+    # All losses of the model trained on the record, and its own loss under the k - 1 others.
     return units * (rows + n_chunks - 1)
 
 
 def excess_cap(units, excess_bound, n_chunks, n_samples, n_validation=None):
-    """Integer R at which the excess of one model's total loss is clipped; public."""
+    """Return the public integer R at which the excess of one model's total loss is clipped."""
     rows = _most_rows(n_chunks, n_samples, n_validation)
-    # Rounded down, for no more noise than requested; 0 would make all candidates alike.
+    # Rounded down, so that noise is not above that requested; at 0 all candidates would be equal.
     return max(math.floor(excess_bound * units * rows), 1)
 
 
 def clipped_excess(losses, cap):
-    """Add up by how much each candidate is worse than the best of the same chunk, at most `cap`.
+    """Add up each candidate's excess loss over the best of the same chunk, clipped at `cap`.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def excess_sensitivity(units, cap, n_chunks, n_validation=None):
     int
         R + (k - 1) min(2 B, R), or max(R, k min(2 B, R)).
     """
-    # The record's own loss moves a candidate's total by B, and the best one's by B the other way.
+    # The record's own loss moves a candidate's total by B, and the best total by B the other way.
     own = min(2 * units, cap)
     if n_validation is not None:
         return max(cap, n_chunks * own)
@@ -220,10 +220,10 @@ def excess_sensitivity(units, cap, n_chunks, n_validation=None):
 
 @dataclass(repr=False)
 class ChunkedRows(ProtectedParts):
-    """Protected rows: chunks that train, and what scores them.
+    """Protected rows: chunks that train, and the rows that score their models.
 
-    A unit is a record, or a group of records, which no chunk divides. Without `X_val` the units
-    outside a chunk score.
+    A unit is a record, or a group of records; a group is never divided between chunks. Without
+    `X_val`, the units outside a chunk score its model.
 
     Attributes
     ----------
@@ -243,9 +243,7 @@ class ChunkedRows(ProtectedParts):
         return np.setdiff1d(np.arange(self.n_samples), self.chunks[j], assume_unique=True)
 
     def scoring(self, units=None):
-        """Protected: return rows, targets and group numbers of what scores; None: all of X_val."""
-        apart = self.X_val is not None
-        X, y, groups = (
-            (self.X_val, self.y_val, self.groups_val) if apart else (self.X, self.y, self.groups)
-        )
-        return take_units(X, y, groups, units)
+        """Protected: return the scoring rows, targets and group numbers; None: all of X_val."""
+        if self.X_val is None:
+            return take_units(self.X, self.y, self.groups, units)
+        return take_units(self.X_val, self.y_val, self.groups_val, units)

@@ -1,8 +1,8 @@
 """Dry run of an estimator on synthetic rows, to find public errors.
 
-Where protected rows train, a fit that fails cannot be shown: it costs the worst score in silence.
-A mistake that has nothing to do with the records, such as a parameter out of range, shows on
-synthetic rows as well, and there the error may be shown.
+Where protected rows train, a failed fit must not be reported: it silently costs the worst score.
+An error that does not depend on the records, such as a parameter out of range, also occurs on
+synthetic rows, where it can be reported.
 """
 
 import numbers
@@ -33,44 +33,45 @@ from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
-NOTHING_CHARGED = " Nothing was charged."  # ends an error
-_N_ROWS = 60  # that train: a fold of five still has rows of both classes
-_N_SHOWN = _N_ROWS + 1  # the last is only scored: its texts are new to the model
+NOTHING_CHARGED = " Nothing was charged."  # end of an error message
+_N_ROWS = 60  # training rows: each fold of five still has rows of both classes
+_N_SHOWN = _N_ROWS + 1  # the last one is only scored: its texts are new to the model
 _SEED = 20070611
-# Types and numbers of columns: nothing of a list is read before the charge, not even its width.
+# (type, shape of a row): nothing of a list is read before the charge, not even its width.
 _GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
 _LABELS = ("a", "b")
-# Modules of this library whose errors say nothing that a value decides.
+# Modules of this library whose errors do not depend on the values of rows.
 _OWN = {"_class_labels", "_parameters", "_schema"}
 _OWN |= {"gaussian_process", "linear_model", "preprocessing", "privacy"}
-# Of words that vectorizers take: of several letters, none a stop word.
+# Words that vectorizers accept: several letters, no stop words.
 _TEXTS = ("alpha beta", "beta gamma")
 _UNSEEN = "unseen text"
 
 
 def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None, cuts_entries=True):
-    """Fit one candidate of each structure on synthetic rows; refuse, or return why that fails.
+    """Fit one candidate of each structure on synthetic rows; raise or return public failures.
 
     Parameters
     ----------
     estimator : estimator
         Not fitted; it is cloned.
     candidates : list of dict
-        The first with each set of names, and of functions of rows, is tried; all of them if these
-        fail for a reason that is not of the rows.
+        The first of each structure (`one_of_each_structure`) is tried; all of them if these fail
+        for reasons that do not depend on the values of rows.
     X, y : protected rows and targets
-        Their shapes, column names and types are read, never a value. Nothing is tried where these
-        say too little (lists, foreign containers).
+        Only shapes, column names and types are read, never a value. Nothing is tried where they
+        are insufficient (foreign containers).
     scorer : callable, default=None
         ``scorer(model, X, y)``: also tried, on the same synthetic rows.
     fit_params : dict, default=None
-        Further entries of ``fit``; ones take the place of those as long as `X`.
+        Further arguments of ``fit``; ones replace the entries that go with the rows.
     cuts_entries : bool, default=True
-        Whether these go with the rows; else their length says nothing.
+        Whether entries as long as `X` go with its rows.
 
     Returns
     -------
     failures : list of str
+        A warning for each tried candidate that fails, perhaps because of the synthetic values.
 
     Raises
     ------
@@ -82,42 +83,42 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None, cuts_entr
     lengths = (n_rows(X),) if cuts_entries else ()
     entries = (fit_params or {}).items()
     aligned = [name for name, entry in entries if entry_length(entry) in lengths]
-    how = scorer, X, y, (fit_params or {}) | dict.fromkeys(aligned, np.ones(_N_ROWS))
+    setting = scorer, X, y, (fit_params or {}) | dict.fromkeys(aligned, np.ones(_N_ROWS))
     # One of each: a fit of every candidate could take as long as the search.
     first = one_of_each_structure(candidates)
-    errors = [_common_failure(estimator, params, *how) for params in first]
+    errors = [_common_failure(estimator, params, *setting) for params in first]
     types = [dtype for values in (X, y) if values is not None for dtype in declared_types(values)]
-    # The schema does not say of what type the cells are.
+    # The schema does not determine the types of all cells.
     guessed = bool(aligned) or any(dtype is None or dtype == np.object_ for dtype in types)
     others = (params for params in candidates if not any(params is tried for tried in first))
     if all(_is_public(error, guessed) for error in errors) and all(
-        _is_public(_common_failure(estimator, params, *how), guessed) for params in others
+        _is_public(_common_failure(estimator, params, *setting), guessed) for params in others
     ):
-        text = _text_of(errors[0], estimator, first[0], *how)
+        text = _text_of(errors[0], estimator, first[0], *setting)
         raise ValueError(
             f"{type(estimator).__name__} cannot be trained and scored with any candidate, whatever "
             f"the rows are: {text}{NOTHING_CHARGED}"
         )
     return [
         f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
-        f"of the given shape and types: {_text_of(error, estimator, params, *how)} What fails on "
-        "protected rows is never reported; it costs the worst score. If the synthetic values alone "
-        "are to blame, ignore this."
+        f"of the given shape and types: {_text_of(error, estimator, params, *setting)} What fails "
+        "on protected rows is never reported; it costs the worst score. If the synthetic values "
+        "alone are to blame, ignore this."
         for params, error in zip(first, errors, strict=True)
         if error is not None
     ]
 
 
 class _TextsError(Exception):
-    """Texts fail, and numbers do not, in a table of objects that may hold either."""
+    """A fit fails with texts, but not with numbers, in a table of objects that may hold either."""
 
 
 def _is_public(error, guessed):
-    """Whether an error says that no rows of these types can be fitted and scored.
+    """Whether an error shows that no rows of these types can be fitted and scored.
 
-    Other errors may be those of synthetic values alone.
+    Any other error may be due to the synthetic values.
     """
-    # An InvalidParameterError is a ValueError and a TypeError: it is judged below.
+    # An InvalidParameterError is both a ValueError and a TypeError: see the next condition.
     if isinstance(error, TypeError | AttributeError) and not isinstance(error, ValueError):
         return not guessed or isinstance(error, MissingResponseError)
     kinds = InvalidParameterError | NameError | ImportError | NotImplementedError
@@ -130,22 +131,22 @@ def _is_public(error, guessed):
 
 
 def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
-    """First error if all guesses of synthetic rows fail, else None; raise what is refused.
+    """Return the first error if all guesses of synthetic rows fail, else None.
 
-    Where texts alone fail it is a `_TextsError`.
+    Mixed rows are raised as a ValueError; if only texts fail, a `_TextsError` is returned.
     """
     errors = []
     pos_label = getattr(scorer, "pos_label", None)
     for guess in synthetic_rows(estimator, X, y, rename, pos_label):
-        # In isolation, though no row is protected: as on those that are, nothing may be printed,
-        # and the global generators are left as they were.
+        # In isolation, though no row is protected: nothing is printed, as with protected rows,
+        # and the global generators are restored.
         trial = _fit_and_score, estimator, params, scorer, *guess, fit_params
         errors.append(in_isolation(attempt_publicly, *trial)[1])
     for error in errors:
         if isinstance(error, MixedRowsError):
             raise ValueError(str(error))
     of_texts = errors and errors[0 if hasattr(X, "iloc") else -1]
-    if not of_texts or (None in errors and isinstance(X, list)):  # lists are mostly of numbers
+    if not of_texts or (None in errors and isinstance(X, list)):  # lists mostly hold numbers
         return None
     if None in errors:
         return _TextsError(
@@ -153,20 +154,19 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
             "a numeric type, as by X.astype(float), to be known as such"
         )
     if isinstance(X, list):
-        # Number and types of the cells are not public: what fails on a guess may do on the rows.
-        if str(errors[0]) != str(errors[1]):  # of two numbers of columns
+        # Number and types of the cells are not public: the rows may differ from a failing guess.
+        if str(errors[0]) != str(errors[1]):  # the error depends on the number of columns
             return None
         errors = [error for error in errors if _is_public(error, True)]
     return next(iter(errors), None)
 
 
 def _text_of(error, estimator, params, scorer, X, y, fit_params):
-    """Class and text of an error without a category: these are in the schema, not ours to print."""
+    """Return class and text of an error, without names of categories, which we do not print."""
     kind = type(error).__name__
     dtypes = [*getattr(X, "dtypes", ()), getattr(y, "dtype", None)]
     if any(getattr(dtype, "categories", None) is not None for dtype in dtypes):
-        how = scorer, X, y, fit_params, _with_names_of_ours
-        error = _common_failure(estimator, params, *how)
+        error = _common_failure(estimator, params, scorer, X, y, fit_params, _renamed_categories)
     return f"{kind if error is None else _named(error)}."
 
 
@@ -175,8 +175,8 @@ def _named(error):
     return kind + str(error).rstrip(".")
 
 
-def _with_names_of_ours(dtype):
-    """Return a type like `dtype` whose categories, if it has any, have other names."""
+def _renamed_categories(dtype):
+    """Return a type like `dtype` whose categories, if it has any, have neutral names."""
     categories = getattr(dtype, "categories", None)
     if categories is None:
         return dtype
@@ -193,10 +193,10 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
         trained = [None if rows is None else take_rows(rows, np.arange(_N_ROWS)) for rows in (X, y)]
         model, _ = train(model, *trained, fit_params)
         if scorer is not None:
-            # Inside the watch: the scorer predicts, and predicting may be what mixes rows.
+            # Inside the watch: a step may mix rows only when the scorer predicts.
             _, error = attempt_publicly(try_scorer, model, scorer, X, y)
             if type(error) is RuntimeError:
-                # A loss is a formula: unlike a training, it does not fail by chance.
+                # A loss is a formula: unlike a training, it does not fail at random.
                 raise NotImplementedError(f"the scorer raises {error!r}.")
             if error is not None:
                 raise error
@@ -204,14 +204,14 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
 
 
 def synthetic_rows(estimator, X, y, rename=None, pos_label=None):
-    """Yield (X, y) of synthetic rows: two guesses where all cells are objects, else one.
+    """Yield guesses (X, y) of synthetic rows: several if the types of cells are unknown.
 
-    Of labels of its type `pos_label` is one, if given.
+    `pos_label`, if given, is one of the labels.
     """
     rng = np.random.RandomState(_SEED)  # public randomness
     rename = rename or (lambda dtype: dtype)
     targets = _targets(estimator, y, rng, rename, pos_label)
-    if y is not None and not hasattr(y, "shape"):  # of a list no type is known
+    if y is not None and not hasattr(y, "shape"):  # a list
         targets = targets.tolist()
     elif sparse.issparse(y):
         targets = type(y)(targets)
@@ -226,11 +226,11 @@ def _tables(X, rng, rename):
         yield values.astype(X.dtype)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
         dtypes = [rename(dtype) for dtype in X.dtypes]
-        # Beside columns of other types, objects are texts that may still have to be encoded.
+        # Next to columns of other types, objects are likely to be texts.
         objects = all(dtype == np.object_ for dtype in dtypes)
         for cells in [dtypes, [np.dtype(float)] * len(dtypes)][: 1 + objects]:
             columns = dict(enumerate(_column(dtype, rng) for dtype in cells))
-            # Of a type that is not known here no rows are made, nor of categories that raise.
+            # No rows are made of types unknown here, nor of categories that raise.
             frame, error = attempt(type(X), columns)
             if error is None:
                 frame, error = attempt(frame.astype, dict(enumerate(dtypes)))
@@ -264,7 +264,7 @@ def _column(dtype, rng):
         return dtype.construct_array_type().from_breaks(breaks, closed=dtype.closed)
     if kind in "mM" or hasattr(dtype, "freq"):  # durations, dates or periods
         days = _binary(rng, _N_SHOWN).astype("timedelta64[D]" if kind == "m" else "datetime64[D]")
-        local = hasattr(dtype, "tz")  # no cast of pandas leads there
+        local = hasattr(dtype, "tz")  # pandas cannot cast to it
         return dtype.construct_array_type()._from_sequence(days, dtype=dtype) if local else days
     return _values(kind, (_N_SHOWN,), rng)
 
@@ -275,12 +275,12 @@ def _of_type(series, dtype, rng):
 
 
 def _binary(rng, size):
-    """Return as many zeros as ones: every fold of an inner cross-validation has both."""
+    """Return equally many zeros and ones: every fold of an inner cross-validation has both."""
     return rng.permutation(np.resize([0, 1], size))
 
 
 def _values(kind, shape, rng):
-    """Return values of a kind of type: positive, as some estimators insist; None if unknown."""
+    """Return values of a kind of type, nonnegative as some estimators require; None if unknown."""
     if kind in "fc":
         return rng.uniform(size=shape)
     if kind in "iu":

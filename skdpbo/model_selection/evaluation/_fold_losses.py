@@ -1,4 +1,4 @@
-"""Losses of public rows by models that were not trained on them, and what they warn of.
+"""Losses of public rows under models that were not trained on them, and warnings based on them.
 
 No protected row is read. A released score is compared with the public one of the same candidate.
 """
@@ -19,14 +19,14 @@ from skdpbo.model_selection._sklearn import take_rows, with_params, without_call
 from skdpbo.model_selection.evaluation._train_and_score import isolated_outcomes, train
 from skdpbo.model_selection.scoring._losses import refuse_negated
 
-_NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
-_FALSE_ALARMS = 1e-4  # aimed at, of fits whose public and protected rows are drawn alike
-_COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
-_BIAS = 0.05  # of a score that is a ratio, by a bound that cuts one of its losses
+_NOISY = 0.5  # warn if the standard deviation of the noise exceeds this share of the mean loss
+_FALSE_ALARMS = 1e-4  # warning rate aimed at if public and protected rows are drawn alike
+_COMMON = 0.03  # warn if this share of the records has losses above the bound
+_BIAS = 0.05  # warn if clipping the losses moves a score that is a ratio by more than this
 
 
 class FoldLosses:
-    """Integer losses of each public row, by the model of the fold that leaves it out.
+    """Integer losses of each public row, under the model of the fold that leaves it out.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ class FoldLosses:
         self._groups = groups
         self.units = int(training.scorer.units)
 
-    # Once: a splitter that shuffles would make other folds each time.
+    # Cached: a splitter that shuffles would return other folds each time.
     @cached_property
     def _splits(self):
-        of = self._training
-        cv = check_cv(self._cv, of.y, classifier=is_classifier(of.estimator))
+        training = self._training
+        cv = check_cv(self._cv, training.y, classifier=is_classifier(training.estimator))
         with warnings.catch_warnings():
-            # scikit-learn's own split of these rows has warned of groups that are ignored.
+            # scikit-learn's own split of these rows has already warned of ignored groups.
             warnings.simplefilter("ignore")
-            return list(cv.split(of.X, of.y, self._groups))
+            return list(cv.split(training.X, training.y, self._groups))
 
     @cached_property
     def folds(self):
@@ -64,7 +64,7 @@ class FoldLosses:
         return np.repeat(np.arange(len(self._splits)), [len(test) for _, test in self._splits])
 
     def losses(self, candidates, kind=isolated_outcomes):
-        """Return the losses of the rows with each candidate.
+        """Return the losses of the rows under each candidate.
 
         Parameters
         ----------
@@ -77,14 +77,15 @@ class FoldLosses:
         losses : list of (ndarray of shape (n_losses,), dtype int64, or None)
             In {0, ..., units}, in the order of `folds`; None where a fold fails.
         """
-        of = self._training
-        # These fits are none of those that the user's callbacks follow.
-        estimator = without_callbacks(clone(of.estimator))
-        common = (of.X, of.y, of.fit_params), of.scorer, kind
+        training = self._training
+        # The user's callbacks follow the fits of the search, not these.
+        estimator = without_callbacks(clone(training.estimator))
+        common = (training.X, training.y, training.fit_params), training.scorer, kind
         tasks = [
             (estimator, params, *common, split) for params in candidates for split in self._splits
         ]
-        parts = run_isolated(_scored, tasks, n_jobs=of.n_jobs, pre_dispatch=of.pre_dispatch)
+        options = {"n_jobs": training.n_jobs, "pre_dispatch": training.pre_dispatch}
+        parts = run_isolated(_scored, tasks, **options)
         k = len(self._splits)
         of_candidates = [parts[i : i + k] for i in range(0, len(parts), k)]
         return [
@@ -93,15 +94,15 @@ class FoldLosses:
         ]
 
     def warn(self, params, score_noise=0.0):
-        """Refuse a negated loss, and warn of a low bound and of a noisy score, by public rows.
+        """Refuse a negated loss, warn of a low bound and of a noisy score, from the public rows.
 
         Parameters
         ----------
         params : dict
             The best candidate on the public rows.
         score_noise : float, default=0.0
-            Standard deviation of the noise of the released score, as a share of its range; 0 where
-            it has been warned of.
+            Standard deviation of the noise of the released score, as a share of its range; 0 if a
+            warning about the noise has already been given.
         """
         scorer = self._training.scorer
         if scorer.clipped is None:
@@ -113,8 +114,8 @@ class FoldLosses:
         self._warn_of_low_bound(losses, score_noise > 0)
         if scorer.clipped is not scorer:  # a ratio has a range of its own
             return
-        # Most losses are far below their bound, so that its range says little of them.
-        mean = scorer.integer_losses(losses).mean()  # of one record
+        # Compared with the mean loss, not with the range: most losses are far below their bound.
+        mean = scorer.integer_losses(losses).mean()
         kind = scorer.bound_name.rpartition(" ")[2]
         bound = "" if scorer.name == "accuracy" else f"a smaller {kind} if few lose more, "
         expected = scorer.score_with_std(mean, 1, score_noise * scorer.units)
@@ -128,20 +129,20 @@ class FoldLosses:
             )
 
     def _warn_of_low_bound(self, losses, has_score):
-        """Warn where a few per cent of the public records have the largest loss, or R2 is off.
+        """Warn if clipping concerns a few per cent of the public records, or biases a ratio.
 
-        `has_score`: whether a score is released, and is not mostly noise.
+        `has_score`: whether a score is released that is not mostly noise.
         """
         given = self._training.scorer
         scorer = given.clipped
-        share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))  # above, not by rounding alone
+        share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))  # tolerates rounding
         bias, enough = given.bias_of_bound(losses, self._training.y)
         if share <= _COMMON and not (has_score and abs(bias) > _BIAS):
             return
-        # A bound that few enough records exceed, and at least twice the one that was too low.
+        # A bound that few enough records exceed, at least twice the present one.
         enough = max(float(np.quantile(losses, 1 - _COMMON / 2)), 2 * scorer.bound, enough)
         enough = enough if np.isfinite(enough) else 2 * scorer.bound
-        # A ratio or a root is not in the units of its losses.
+        # A ratio or a root has other units than its losses.
         loss = "" if given.is_mean else f" (by {given.nearest_mean})"
         text = (
             f"{share:.0%} of the public records lose more than {scorer.bound:.4g}{loss} at the "
@@ -162,15 +163,15 @@ class FoldLosses:
         )
 
     def warn_of_gap(self, released, scores, stated, n_candidates):
-        """Warn where a released score is further below the public one than chance explains.
+        """Warn if a released score is further below the public one than chance explains.
 
         Parameters
         ----------
         released : ReleasedScore
         scores : list of float
-            Of the same candidate on the public folds.
+            Scores of the same candidate on the public folds.
         stated : PrivacyGuarantee
-            With the numbers of records.
+            Holds the numbers of records.
         n_candidates : int
         """
         scorer = self._training.scorer
@@ -195,22 +196,22 @@ class FoldLosses:
 
 
 def largest_gap(losses, n_losses, noise, folds, n_candidates):
-    """Return by how much a protected mean loss may exceed the public one by chance.
+    """Return an upper bound of how far chance lets a protected mean loss exceed the public one.
 
-    Chernoff's bound, the best of a grid of rates: moments as in Bernstein's inequality for the
-    records of both parts, with Bhatia & Davis' bound m (1 - m) of the variance of losses in
-    [0, 1]; the spread of the folds, as the released model is another one than theirs; the moments
-    of Laplace noise, which are above normal ones. The candidate may have been picked by either
-    score: a union over all of them.
+    The least of Chernoff's bounds over a grid of rates, from the moment-generating functions of
+    three terms: the sampling of the records of both parts (Bernstein's inequality, with Bhatia &
+    Davis' bound m (1 - m) of the variance of losses in [0, 1]); the spread of the folds, as the
+    released model differs from theirs; and Laplace noise, whose moments are above normal ones. A
+    union bound over all candidates, as the candidate may have been picked by either score.
 
     Parameters
     ----------
     losses : tuple of float
-        Mean losses in [0, 1], the public one and the released one.
+        Mean losses in [0, 1]: public, released.
     n_losses : tuple of int
         Their numbers of records.
     noise : float
-        Standard deviation of the noise of the released one.
+        Standard deviation of the noise of the released mean loss.
     folds : sequence of float
         Mean losses of the public folds.
     n_candidates : int
@@ -218,16 +219,16 @@ def largest_gap(losses, n_losses, noise, folds, n_candidates):
     Returns
     -------
     gap : float
-        Exceeded with a probability of about 1e-4 at most where all records are drawn alike and
-        models differ no more than the folds show. Of models that differ by far more than chance
-        moves their scores few folds show little: a few per cent exceed it then with two of them.
+        Exceeded with a probability of about 1e-4 at most if all records are drawn alike and the
+        models differ no more than the folds show. Two folds may underestimate how much models
+        differ: where models differ by far more than sampling explains, a few per cent exceed it.
     """
     fewest = min(n_losses)
     pooled = float(np.clip(np.average(losses, weights=n_losses), 0, 1))
     variance = pooled * (1 - pooled) * sum(1 / n for n in n_losses)  # of the gap: Bhatia & Davis
     # One fold shows no spread.
     variance += float(np.var(folds, ddof=1)) if len(folds) > 1 else 0.0
-    # Rates at which both moments exist: below 3 n of Bernstein's, below sqrt(2) / std of Laplace's.
+    # Both moments exist at rates below 3 n (Bernstein) and below sqrt(2) / std (Laplace).
     rate = np.geomspace(1e-4, 0.99, 200) * min(3 * fewest, math.sqrt(2) / max(noise, 1e-9))
     moments = rate**2 * variance / (2 - 2 * rate / (3 * fewest)) - np.log1p(
         -((rate * noise) ** 2) / 2
@@ -249,6 +250,6 @@ def _fitted(estimator, params, public, scorer, kind, split):
 
 
 def _unclipped_losses(model, scorer, X, y):
-    # Whether the bound is too low shows in what it cuts off.
+    # Unclipped, to see how many losses the bound clips.
     losses = scorer.clipped._loss(model, y, scorer._predict(model, X, y))
     return np.asarray(losses, dtype=np.float64)

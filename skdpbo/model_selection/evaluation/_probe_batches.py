@@ -1,8 +1,8 @@
-"""Batches of public rows in which some rows stay as they are and the others change.
+"""Batches of public rows that share some rows, the kept ones, and differ in the others.
 
-A step that treats each row by itself answers for the rows that stay as it did before. The others
-become huge, tiny, missing, repeated or fewer, so that their mean, median, minimum, maximum, ranks
-and number all move. Numbers among texts move the type that a frame gives to a column.
+The output of a step that treats each row by itself is the same for a kept row in all batches. The
+other rows become huge, tiny, missing, repeated or fewer, so that the mean, median, minimum,
+maximum, ranks and number of rows all change. Numbers among texts change the type of a column.
 """
 
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from skdpbo.model_selection._sklearn import n_rows, take_rows
 
 _N_KEPT, _N_OTHERS, _N_LOOKED_AT = 4, 8, 100
 _SEED = 20070617
-_HIGH, _LOW, _MISSING, _NUMBER = 1, 2, 3, 4  # 0: as it is
+_HIGH, _LOW, _MISSING, _NUMBER = 1, 2, 3, 4  # modes of a change; 0: unchanged
 _HUGE, _TEXTS = 1e6, {_HIGH: "zzzz", _LOW: ""}
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A batch, and where the rows that stay are.
+    """A batch, and the positions of its kept rows.
 
     Attributes
     ----------
     rows : container like the one given
     kept : ndarray of int
-        Positions of the rows that stay, in the same order in every batch of a family.
-    which : ndarray of int
-        Which of the rows that stay these are.
+        Positions of the kept rows in the batch.
+    which : ndarray of int, same shape as `kept`
+        Number of each of them among the kept rows of the family.
     in_place : bool
-        Whether the batch is as long as the first one of its family, with the rows that stay in
-        the same places.
+        Whether the batch is as long as the first one of its family, with the kept rows in the
+        same places.
     """
 
     rows: object
@@ -42,7 +42,7 @@ class Probe:
 
 
 def probe_batches(rows, n_families=None, few=False):
-    """Return families of batches; the rows that stay are equal within a family.
+    """Return families of batches; the kept rows are equal within a family.
 
     Parameters
     ----------
@@ -52,20 +52,20 @@ def probe_batches(rows, n_families=None, few=False):
     n_families : int, default=None
         1 leaves out the second family.
     few : bool, default=False
-        One family of five batches: others as they are, huge, very low, with numbers in the place
-        of texts, and none.
+        One family of five batches: other rows unchanged, huge, very low, with numbers in place of
+        texts, and without other rows.
 
     Returns
     -------
     families : list of list of Probe
-        First with the rows that stay as they are, then with missing and huge values in these.
+        First with unchanged kept rows, then with missing and huge values in them.
     """
     order = np.arange(min(n_rows(rows), _N_LOOKED_AT))
     cells = _as_table(take_rows(rows, order))
     if cells is not None and cells.dtype.kind == "O":  # first two rows with missing objects
         gaps = [i for i, row in enumerate(cells) if not all(map(is_known, row))][:2]
         order = np.array(gaps + [i for i in order if i not in gaps])
-    # Again from the first if there are fewer.
+    # Repeated from the first if there are fewer.
     picked = take_rows(rows, np.resize(order, _N_KEPT + _N_OTHERS))
     cells = _as_table(picked)
     width = 0 if cells is None else cells.shape[1]
@@ -79,14 +79,14 @@ def probe_batches(rows, n_families=None, few=False):
 
 
 def _family(picked, cells, kept_modes, few):
-    """Return the batches with the given changes of the rows that stay."""
+    """Return the batches with the given changes of the kept rows."""
     rng = np.random.RandomState(_SEED)  # public randomness
     stay, others = np.arange(_N_KEPT), _N_KEPT + np.arange(_N_OTHERS)
     again = np.resize(stay, _N_OTHERS)
     shape = (_N_OTHERS, kept_modes.shape[1])
     usual = np.zeros(shape, dtype=int)
     missing, mixed = _MISSING * rng.randint(2, size=shape), rng.randint(4, size=shape)
-    # The others as they are, one row in all places, and in reverse; then with other values.
+    # The others unchanged, one row in all places, and in reverse; then with other values.
     changes = [(others, usual), (0 * others, usual), (others[::-1], usual)]
     if shape[1]:
         changes += [(others, usual + mode) for mode in (_HIGH, _LOW, _NUMBER)]
@@ -95,7 +95,7 @@ def _family(picked, cells, kept_modes, few):
         (np.concatenate([stay, rows]), np.concatenate([kept_modes, modes]), stay, stay)
         for rows, modes in changes
     ]
-    # Every second row that stays is exchanged as well, then the order and the number change.
+    # Every second kept row is exchanged as well, then the order and the number change.
     for start in (0, 1):
         positions, modes = batches[0][0].copy(), batches[0][1].copy()
         positions[1 - start : _N_KEPT : 2], modes[1 - start : _N_KEPT : 2] = others[:2], _HIGH
@@ -112,14 +112,14 @@ def _family(picked, cells, kept_modes, few):
         rows = take_rows(picked, positions)
         if cells is not None:
             rows, _ = attempt(_altered, rows, cells[positions], modes)
-        if rows is not None:  # as where a type does not hold the values
+        if rows is not None:  # None: the type cannot hold the values
             in_place = len(positions) > _N_KEPT and np.array_equal(kept, which)
             probes.append(Probe(rows, kept, which, in_place))
     return probes
 
 
 def _as_table(rows):
-    """Values of rows as a table, or None for a container that cannot be taken apart."""
+    """Return the values of rows as a table, or None for an unknown container."""
     if sparse.issparse(rows):
         return rows.toarray()
     if hasattr(rows, "iloc"):
@@ -166,7 +166,7 @@ def _column_like(column, values, modes):
 
 
 def _changed(table, modes):
-    """Return a copy of a table with values changed as the modes say."""
+    """Return a copy of a table with its values changed by the modes."""
     table = table.copy()
     kind = table.dtype.kind
     if kind in "OUS":

@@ -32,13 +32,13 @@ from skdpbo.model_selection.rows._protected import NotPickled, ProtectedRows
 from skdpbo.model_selection.scoring._score_release import score_of_secret_count
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
-_N_MIXED = 100  # public rows on which a model is trained to see whether it mixes rows
+_N_MIXED = 100  # public rows on which a model is trained to test whether it mixes rows
 _N_TRIED = 10  # public rows on which a scorer is tried
 
 
 @dataclass(repr=False, kw_only=True)
 class PublicTraining(NotPickled):
-    """Losses on protected records of candidates that are trained on the public rows.
+    """Losses on the protected records of candidates that are trained on the public rows.
 
     Attributes
     ----------
@@ -48,17 +48,16 @@ class PublicTraining(NotPickled):
         Public rows, their targets, and further arguments of ``fit``.
     scorer : PerRecordScorer
     n_losses : int or None
-        Number of losses in a total: that of the protected records, or of their groups. None where
-        it is secret.
+        Number of losses in a total: of protected records, or of their groups. None if secret.
     open_records : callable
         Charges for the protected records, reads them and returns them as `ProtectedRows`.
     source : RandomSource
-        Draws the places of records whose number is secret.
+        Draws the positions of records in batches if their number is secret.
     candidates : list of dict
         All of them: one of each structure is tested for steps that mix rows.
     trials : list of dict
-        Candidates of which one is trained and scored on public rows before that, so that what is
-        wrong for a public reason costs nothing. Empty: something has been trained before.
+        Candidates, the first usable of which is trained and scored on public rows before the
+        charge, so that public errors cost nothing. Empty: the folds have been trained before.
     raise_errors : bool
         Raise when a candidate cannot be trained on, or cannot score, the public rows, instead of
         leaving it out.
@@ -91,14 +90,14 @@ class PublicTraining(NotPickled):
 
     @cached_property
     def records(self):
-        """Protected rows: here, at the last moment, they are charged for and read."""
-        # First what public rows show: after the charge it would cost the budget.
+        """Protected rows: charged for and read here, at the last moment."""
+        # Public errors are raised before the charge: afterwards they would cost the budget.
         self._refuse_row_mixing(*self._try_public_rows())
         return self.open_records()
 
     @cached_property
     def _batches(self):
-        """Protected: places of the records, whose number is secret."""
+        """Protected: random batches of the records, whose number is secret."""
         return random_batches(n_rows(self.records.X), self.source)
 
     def release(
@@ -114,16 +113,16 @@ class PublicTraining(NotPickled):
             Public integers that are added in the choice.
         source : RandomSource
         public_score : float, default=NaN
-            Best public score of the candidates, which sets the costs of a ratio.
+            Best public score of the candidates, for the cost weights of a ratio.
         public_counts : sequence, default=()
-            Confusion matrices of the candidates on public rows, which set them, too.
+            Confusion matrices of the candidates on public rows, for the same weights.
 
         Returns
         -------
         index : int
         score : ReleasedScore or None
         """
-        # The costs of a ratio are set before any loss is seen, from public numbers alone.
+        # The cost weights of a ratio are set before any loss is read, from public numbers alone.
         noise = None
         if self.n_losses is not None:
             noise = choice.epsilon_choice, len(candidates), self.n_losses
@@ -134,8 +133,8 @@ class PublicTraining(NotPickled):
             if self.n_losses is not None:
                 return scorer.release_score(sums[k], epsilon, self.n_losses, source)
             count, n_records = self.count(choice, source), self.records.n_losses
-            how = {"epsilon": epsilon, "count": count, "source": source}
-            return score_of_secret_count(scorer, sums[k][0], n_records, **how)
+            options = {"epsilon": epsilon, "count": count, "source": source}
+            return score_of_secret_count(scorer, sums[k][0], n_records, **options)
 
         return choice.release(
             _totals(sums),
@@ -156,22 +155,22 @@ class PublicTraining(NotPickled):
         Returns
         -------
         count : int or None
-            None where it is secret and the choice has no budget for it.
+            None if it is secret and the choice has no budget for it.
         """
         if self.n_losses is not None:
             return self.n_losses
-        # Kept: a second noisy count would be a second release.
+        # Cached: a second noisy count would be a second release.
         if self._released_count is None:
             self._released_count = choice.release_count(self.records.n_losses, source)
         return self._released_count
 
-    def totals(self, candidates, **how):
+    def totals(self, candidates, **options):
         """Total the losses of each candidate. Protected: pass only to a mechanism.
 
         Parameters
         ----------
         candidates : list of dict
-        **how
+        **options
             As for `losses`.
 
         Returns
@@ -180,13 +179,13 @@ class PublicTraining(NotPickled):
             In {0, ..., n_losses * ``scorer.units``}; None for a candidate that fails on the
             *public* rows.
         """
-        if not how.get("order_is_secret"):  # else their number may be secret, too
-            how["progress"] = self._progress(candidates)
-        return _totals(self.losses(candidates, self.scorer.exact_sums, **how))
+        if not options.get("order_is_secret"):  # else their number may be secret, too
+            options["progress"] = self._progress(candidates)
+        return _totals(self.losses(candidates, self.scorer.exact_sums, **options))
 
     def _progress(self, candidates):
         n = len(candidates)
-        if not self.verbose or n < 2:  # a heading for one, which is scored, says nothing
+        if not self.verbose or n < 2:  # no progress to report for a single candidate
             return None
         heading = f"Training on all public rows, scoring the protected ones: candidates 1 to {n}"
         return Progress(self.verbose, heading, n, "candidates")
@@ -200,7 +199,7 @@ class PublicTraining(NotPickled):
         order_is_secret=False,
         progress=None,
     ):
-        """Return the losses of records or groups with each candidate.
+        """Return the losses of records or groups under each candidate.
 
         Protected: pass only to a mechanism.
 
@@ -208,13 +207,13 @@ class PublicTraining(NotPickled):
         ----------
         candidates : list of dict
         reduce : callable, default=None
-            Function of the losses, or outcomes of a metric, of one candidate that is returned in
-            their place.
+            Applied to the losses, or outcomes of a metric, of each candidate; its value is returned
+            in their place.
         none_may_be_left : bool, default=False
-            False: when all candidates fail on the public rows, the error of the first is raised.
+            False: if all candidates fail on the public rows, the first error is raised.
         order_is_secret : bool, default=False
-            Whether it depends on protected rows which candidates are evaluated. Public errors are
-            not raised then, and caches of pipelines not used: their files would show the order.
+            Whether the list of candidates depends on protected rows. If so, public errors are not
+            raised and caches of pipelines are not used, as their files would reveal the order.
         progress : Progress, default=None
 
         Returns
@@ -222,12 +221,12 @@ class PublicTraining(NotPickled):
         losses : list of (ndarray of shape (n_losses,), dtype int64, or None)
             In {0, ..., ``scorer.units``}; None for a candidate that fails on the *public* rows.
         """
-        # The rounding of a prediction may depend on the size of its batch and on its place there.
+        # Rounding may depend on the size of the batch and on the position of the row in it.
         batches = self._batches if self.n_losses is None else None
         rows = self.records.X, self.records.y, self.records.unreadable, batches
         public = self.X, self.y, self.fit_params
         common = public, order_is_secret, rows, self.records.groups, self.scorer, reduce
-        # Callbacks see the public folds alone: these models are shown protected rows.
+        # No callbacks: these models predict protected rows.
         estimator = without_callbacks(clone(self.estimator))
         results = run_isolated(
             _reduced_outcomes,
@@ -239,25 +238,25 @@ class PublicTraining(NotPickled):
         losses, errors = zip(*results, strict=True)
         failed = [error for error in errors if error is not None]
         none_left = len(failed) == len(losses) and not none_may_be_left
-        # An error of public rows, and of candidates in a public order: it may be shown.
+        # An error on public rows, of candidates in a public order, is public.
         if failed and not order_is_secret and (self.raise_errors or none_left):
             raise failed[0]
         return list(losses)
 
     def _refuse_row_mixing(self, tried, model):
-        """Raise for a step that looks at several rows, found on models of some public rows.
+        """Raise if a step mixes rows, tested on models that are trained on some public rows.
 
-        A model that was trained before will do where no step needs to be watched in its training.
+        `model`, trained with the params `tried`, is used if no training needs to be watched.
         """
         if model is not None and unverified_parts(model):
             tried = None
         n = n_rows(self.X)
-        # Spread over all: tables are often sorted, and the first rows may be of one class.
+        # Evenly spaced: tables are often sorted, and the first rows may be of one class.
         some = np.unique(np.linspace(0, n - 1, min(n, _N_MIXED)).astype(int))
         response = self.scorer.response_method
         for params in one_of_each_structure(self.candidates):
             trial = _fit_and_refuse_mixing, self.estimator, params, self, some
-            # The very dict: equal ones may name other objects of one class.
+            # Compared by identity: equal dicts may hold different objects.
             if params is tried:
                 trial = refuse_row_mixing, model, take_rows(self.X, some), response
             _, error = in_isolation(attempt_publicly, *trial)
@@ -265,7 +264,7 @@ class PublicTraining(NotPickled):
                 raise ValueError(str(error))
 
     def _try_public_rows(self):
-        """Return a candidate and its model; raise the first public error if there is none."""
+        """Return a candidate that can be trained, and its model; else raise the first error."""
         first = None
         for params in self.trials:
             public = self.X, self.y, self.fit_params
@@ -296,7 +295,7 @@ def _without_caches(estimator):
 
 
 def _totals(sums):
-    """Protected: first sum of each candidate."""
+    """Protected: return the first sum of each candidate."""
     return [None if of_candidate is None else of_candidate[0] for of_candidate in sums]
 
 
@@ -307,7 +306,7 @@ def _reduced_outcomes(estimator, params, public, uncached, rows, groups, scorer,
     if error is not None:
         return None, error
     outcomes = isolated_outcomes(model, scorer, *rows, groups)
-    # Reduced in the worker: no more is sent back than the caller needs.
+    # Reduced in the worker, so that less is sent back.
     return outcomes if reduce is None else reduce(outcomes), None
 
 

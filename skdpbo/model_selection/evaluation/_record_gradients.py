@@ -1,14 +1,14 @@
 """Losses of every protected record at the points tried so far, and gradients from them.
 
-Everything here is protected. Row i of a gradient block is a function of record i's own losses and
-of public or released numbers (the weights), whatever the losses are.
+Everything here is protected. Row i of a gradient block depends on the losses of record i alone,
+and on public or released weights.
 """
 
 import numpy as np
 
 from skdpbo.model_selection.rows._protected import NotPickled
 
-_CHUNK = 2**22  # floats of the losses that are converted at once: 32 MiB
+_CHUNK = 2**22  # losses that are converted to floats at once: 32 MiB
 
 
 class RecordLosses(NotPickled):
@@ -17,12 +17,12 @@ class RecordLosses(NotPickled):
     Parameters
     ----------
     bound : int, float or None
-        Largest loss g*; losses are clipped to [0, bound] and what is not a number costs `bound`.
-        With an int, losses are integers and are kept in the smallest type that holds them.
-        None: losses are real and are kept as they are. That is private too, because gradients
-        are clipped; but one infinite loss makes its record count as zero.
+        Largest loss g*; losses are clipped to [0, bound], and NaN counts as `bound`. With an int,
+        losses are integers, stored in the smallest type that holds them. None: real losses without
+        clipping. That is private too, because gradients are clipped; but a record with an infinite
+        loss contributes a gradient of zero.
     scale : float, default=1.0
-        Loss per unit.
+        Factor from stored losses to those of the gradients.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class RecordLosses(NotPickled):
         Parameters
         ----------
         losses : sequence of (array-like of shape (n_records,), or None)
-            None for a point that could not be evaluated, for a public reason: every record gets
-            the worst loss there.
+            None for a point that could not be evaluated for a public reason: every record gets the
+            worst loss there.
         n_kept : int, default=None
-            How many points are kept; None: all of them.
+            Number of last points that are kept; None: all.
         """
         for row in losses:
             if row is not None:
@@ -67,12 +67,12 @@ class RecordLosses(NotPickled):
                     raise TypeError("losses must be integers")
                 bounded = np.clip(row, 0, self._bound).astype(self._dtype)
             else:
-                bounded = np.asarray(row).astype(np.float64)  # a copy: the caller's rows stay
+                bounded = np.asarray(row).astype(np.float64)  # a copy of the caller's row
                 if self._bound is not None:
                     worst = np.where(np.isnan(bounded), self._bound, bounded)
                     bounded = np.clip(worst, 0.0, self._bound)
             self._rows.append(bounded)
-        # As the surrogate forgets points: both must keep the same ones.
+        # The surrogate keeps the same points.
         if n_kept is not None:
             del self._rows[: len(self._rows) - n_kept]
 
@@ -91,7 +91,7 @@ class RecordLosses(NotPickled):
         if weights.shape[1] != len(self._rows):
             raise ValueError("weights must have one column for each kept point")
         weights = self._scale * np.asarray(weights, dtype=np.float64)
-        # In blocks: as floats all losses at once would take several times their memory.
+        # In blocks, as all losses in double precision would take several times their memory.
         width = max(1, _CHUNK // len(self._rows))
         for start in range(0, self.n_records, width):
             # Silent: a warning about an infinite loss could reveal a record.

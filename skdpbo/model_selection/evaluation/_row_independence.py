@@ -1,9 +1,9 @@
-"""Steps that look at several rows at once, found by differential tests on public rows.
+"""Differential tests on public rows that find steps whose output for a row depends on other rows.
 
 The guarantee assumes that every row is transformed and predicted from that row alone. A step that,
-say, fills missing values by the mean of a batch learns from protected rows without noise. What is
-found here is refused; what is not found, and is not on the list of `_row_wise`, stays an
-assumption.
+say, fills missing values by the mean of a batch learns from protected rows without noise. Steps
+found here are refused; for all others that are not on the list of `_row_wise`, row independence
+remains an assumption.
 """
 
 import copy
@@ -23,19 +23,19 @@ from skdpbo.model_selection.evaluation._probe_batches import probe_batches
 from skdpbo.model_selection.evaluation._row_wise import framed_steps, step_name, unverified_parts
 
 _SEED = 20070619
-_ROUNDING = 1e-5  # relative to the largest number; more than any order of summation explains
-_N_JUDGED = 2  # calls of a step that are looked at: one of a fit, one of a prediction
+_ROUNDING = 1e-5  # relative to the largest number; above any effect of the order of summation
+_N_JUDGED = 2  # calls of a step that are tested: one in a fit, one in a prediction
 FUNCTIONS = ("func", "inverse_func")
 _METHODS = ("transform", "predict", "predict_proba", "decision_function", "inverse_transform")
 _RESPONSES = ("predict_proba", "decision_function", "predict", "transform")
 
 
 class MixedRowsError(ValueError):
-    """A step or a loss is not computed of each row alone. The text is public."""
+    """A step or a loss is not computed row by row. The text of the error is public."""
 
     @classmethod
     def of_step(cls, name, framed=()):
-        """Return the error for the step of a name, with the names of those that make frames."""
+        """Return the error for a step; `framed` are the names of steps whose output is a frame."""
         types = (
             f" Columns of the frames of {', '.join(framed)} have a type by all rows: "
             'set_output(transform="default"), or give texts a type, as by astype("str").'
@@ -51,7 +51,7 @@ class MixedRowsError(ValueError):
 def one_of_each_structure(candidates):
     """Return the first candidate with each set of names, of functions and of estimators."""
     first = {}
-    # Numbers and texts make no other step; an object may, and is known by its identity.
+    # Numbers and texts do not change the steps. Callables and estimators may: compared by identity.
     for params in candidates:
         parts = (id(v) for v in params.values() if callable(v) or hasattr(v, "get_params"))
         first.setdefault((tuple(params), tuple(parts)), params)
@@ -68,27 +68,27 @@ def refuse_row_mixing(model, X, response_method=None):
     model : estimator
         Fitted on public or synthetic rows.
     X : indexable of shape (n, ...)
-        Public or synthetic rows of the containers that will be given; twelve of them are used,
+        Public or synthetic rows in the container of the protected ones; twelve of them are used,
         also with missing, huge and repeated values.
     response_method : callable or other, default=None
-        Of a scorer; a function ``response_method(model, X)`` of a user's is tested, too.
+        Of a scorer. A user's function ``response_method(model, X)`` is tested, too.
 
     Raises
     ------
     MixedRowsError
         Naming the step where it can be identified, else the model.
     """
-    if callable(response_method):  # nothing else of the model is scored
+    if callable(response_method):  # the only output of the model that is scored
         responses = [partial(response_method, model)]
         if mixes_rows(responses[0], X):
             raise MixedRowsError.of_step("response_method of the scorer")
-    else:  # the finest prediction of a model, and that with deviations
+    else:  # the finest prediction of a model, and the one with standard deviations
         responses = [getattr(model, name) for name in _RESPONSES if hasattr(model, name)][:1]
         predict = getattr(model, "predict", None)
         if predict is not None and "return_std" in inspect.signature(predict).parameters:
             responses.append(lambda rows: predict(rows, return_std=True))
     parts = unverified_parts(model)
-    # Verified steps alone were read: a few batches are to find what was overlooked.
+    # All steps are verified by reading: a few batches are a check against oversights.
     if not parts and not any(_differs(response, X) for response in responses):
         return
     if any(step is not model for _, step in parts):
@@ -100,7 +100,7 @@ def refuse_row_mixing(model, X, response_method=None):
 
 
 def _differs(function, rows):
-    """Whether a function answers for the rows of a few batches otherwise than for the first."""
+    """Whether the answers for the kept rows differ between a few batches."""
     families, error = attempt(probe_batches, rows, few=True)
     if error is not None:  # a container that cannot be indexed by row
         return False
@@ -115,8 +115,8 @@ def mixes_rows(function, rows, n_families=2):
     Parameters
     ----------
     function : callable
-        ``function(rows)`` returns one entry for each row. One that raises for a batch is not
-        judged by that batch, and one that answers twice differently not at all.
+        ``function(rows)`` returns one entry for each row. Batches for which it raises are left
+        out; a function that is not deterministic is not judged.
     rows : indexable of shape (n, ...)
         Public.
     n_families : int, default=2
@@ -129,13 +129,13 @@ def mixes_rows(function, rows, n_families=2):
 
 
 def _is_mixed(function, family):
-    """Whether the rows that stay have other answers in one batch than in another."""
+    """Whether the kept rows have other answers in one batch of a family than in another."""
     answers = [_answers(function, probe.rows) for probe in family]
     first = next((i for i, answer in enumerate(answers) if answer is not None), None)
     if first is None or len(family[first].which) < len(family[0].which):
         return False
     differing = _departures(answers, family, first)
-    # One that answers twice differently, as by draws, is not judged.
+    # A function that is not deterministic is not judged.
     if not any(differing) or not _same(answers[first], _answers(function, family[first].rows)):
         return False
     if any(
@@ -145,9 +145,9 @@ def _is_mixed(function, family):
         return True
     *several, one, another = [i for i, probe in enumerate(family) if not probe.in_place]
     if answers[one] is None and answers[another] is None:
-        return True  # it can do a batch and cannot do a row
-    # What depends on the place of a row, as draws do, may change with the order and the number. A
-    # label at a tie may turn with the rounding of another number.
+        return True  # it answers for a batch, but raises for single rows
+    # Answers that depend on the position of a row, such as draws, may change with the order and
+    # the number of rows. A label at a tie may change by rounding.
     return (
         not differing[several[0]]
         and any(part.dtype.kind in "fc" for part in answers[first])
@@ -156,21 +156,21 @@ def _is_mixed(function, family):
 
 
 def _departures(answers, family, first):
-    """Return for each batch whether the rows that stay have other answers there, or none.
+    """Return for each batch whether its kept rows have other answers than in the first, or none.
 
     Parameters
     ----------
     answers : list of (list of ndarray, or None)
-        Of the batches of the family.
+        One for each batch of the family.
     family : list of Probe
     first : int
-        Batch with an answer, with which the others are compared.
+        The batch with which the others are compared; it has an answer.
 
     Returns
     -------
     departures : list of bool
     """
-    kept = []  # parts of each answer at the rows that stay; None if it is not one for each row
+    kept = []  # parts of each answer at the kept rows; None if it has not one entry for each row
     for probe, answer in zip(family, answers, strict=True):
         n = n_rows(probe.rows)
         whole = answer is not None and all(len(part) == n for part in answer)
@@ -191,7 +191,7 @@ def _answer_parts(function, rows):
     copied = take_rows(rows, np.arange(n_rows(rows)))  # the function may write into its argument
     with seeded_generators(_SEED):
         answer = function(copied)
-    # As predict_proba of several outputs.
+    # A list of tables is predict_proba of several outputs.
     tables = isinstance(answer, list) and all(getattr(part, "ndim", 0) == 2 for part in answer)
     parts = answer if isinstance(answer, tuple) or tables else [answer]
     return [
@@ -201,7 +201,7 @@ def _answer_parts(function, rows):
 
 
 def _same(first, second):
-    """Whether two answers are the same but for rounding; the second may be None."""
+    """Whether two answers are equal up to rounding; the second may be None."""
     if second is None or len(first) != len(second):
         return False
     for one, other in zip(first, second, strict=True):
@@ -213,7 +213,7 @@ def _same(first, second):
             if not all(_same_cell(*pair) for pair in zip(one.flat, other.flat, strict=True)):
                 return False
             continue
-        # One tolerance for a whole part: an entry near zero may be the rest of large terms.
+        # One tolerance for a whole part: a small entry may be a difference of large terms.
         finite = np.abs(numbers[1][np.isfinite(numbers[1])])
         tolerance = _ROUNDING * (finite.max() if finite.size else 0.0)
         if not np.allclose(*numbers, rtol=0, atol=tolerance, equal_nan=True):
@@ -224,7 +224,7 @@ def _same(first, second):
 def _same_cell(first, second):
     try:
         return first is second or bool(first == second) or bool(first != first and second != second)
-    except TypeError:  # pandas.NA is equal to nothing else
+    except TypeError:  # pandas.NA equals itself alone
         return False
 
 
@@ -251,7 +251,7 @@ def watched_steps(model):
                 _watch(stack, watches, step, name.rpartition(" of ")[2])
             yield
     finally:
-        for watch in reversed(watches):  # the innermost step that mixes
+        for watch in reversed(watches):  # name the innermost step that mixes rows
             if watch.mixes:
                 raise MixedRowsError.of_step(watch.name) from None
 
@@ -280,7 +280,7 @@ def _watch(stack, watches, step, name):
                 stack.callback(setattr, step, key, function)
                 setattr(step, key, watches[-1])
     elif hasattr(type(step), "__sklearn_clone__"):
-        # A meta-estimator trains clones of its steps, which `clone` makes without what is put here.
+        # A meta-estimator trains clones of its steps, and `clone` does not copy the watches.
         put("__sklearn_clone__", cloned)
 
 
@@ -293,9 +293,9 @@ class _Watch:
     name : str
         For the error.
     watches : list of _Watch
-        All of the model: while one compares, the others pass on what they are given.
+        All watches of the model: while one compares, the others only pass calls on.
     step : estimator or None, default=None
-        The step of which it is a method: a copy of it is compared, as it may note what it is shown.
+        The step of which it is a method. A copy is compared, as the step may store its inputs.
     """
 
     def __init__(self, function, name, watches, step=None):
@@ -316,12 +316,12 @@ class _Watch:
             self.n_judged += 1
             self.compares = True
             try:
-                self.mixes |= mixes_rows(lambda some: self._apart(some, args, kwargs), rows)
+                self.mixes |= mixes_rows(lambda some: self._call_copy(some, args, kwargs), rows)
             finally:
                 self.compares = False
         return self.function(rows, *args, **kwargs)
 
-    def _apart(self, rows, args, kwargs):
+    def _call_copy(self, rows, args, kwargs):
         function = self.function
         if self.step is not None:
             function = getattr(copy.deepcopy(self.step), function.__name__)
@@ -332,7 +332,7 @@ class _Watch:
         twin = memo.get(id(self.step))
         if twin is None:
             return self
-        # Of the copy, or of what the copy hands calls on to.
+        # The method of the copy, or of the object that the copy delegates to.
         method = copy.deepcopy(self.function, memo)
         if any(watch.compares for watch in self.watches):
             return method

@@ -1,10 +1,10 @@
 """Steps that are verified to transform and predict each row from that row alone.
 
-A guarantee is "proved" where every step of the estimator is on this list, and "conditional" on the
-named steps elsewhere. A class is on the list if its code was read and if it passes the differential
-check of ``tests/model_selection/evaluation/test_row_wise.py``: a row has the same bits in every
-batch of one size, whatever the other rows hold. Exact classes only: a subclass may do more, and so
-may a class of a later scikit-learn.
+A guarantee is "proved" if every step of the estimator is on this list, else "conditional" on the
+named steps. A class is on the list if its code was read and if it passes the differential check of
+``tests/model_selection/evaluation/test_row_wise.py``: the output for a row is the same to the bit
+in every batch of one size, whatever the other rows are. Exact classes only: a subclass, or the
+class of a later scikit-learn, may do more.
 """
 
 import inspect
@@ -108,7 +108,7 @@ VERIFIED = {
     ),
     "skdpbo.preprocessing": "DPMinMaxScaler DPOneHotEncoder DPSimpleImputer DPStandardScaler",
 }
-# Objects and functions that steps are given and that see the rows of a fit alone.
+# Objects and functions that are parameters of steps and are called in a fit alone.
 _OF_FITS = {
     "sklearn.compose": "make_column_selector",
     "sklearn.feature_selection": (
@@ -120,8 +120,8 @@ _OF_FITS = {
         "StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit"
     ),
 }
-# Options with which a verified class is not: draws while it predicts, files that rows share, ties
-# that turn with the number of rows.
+# Options with which a verified class is not row-wise: it draws while it predicts, reads files that
+# rows share, or breaks ties by the number of rows.
 _UNSAFE = {
     "CountVectorizer": {"input": ("file", "filename")},
     "DummyClassifier": {"strategy": ("stratified", "uniform")},
@@ -129,7 +129,7 @@ _UNSAFE = {
     "HashingVectorizer": {"input": ("file", "filename")},
     "TfidfVectorizer": {"input": ("file", "filename")},
 }
-# The same in the values that searches inside of the estimator try.
+# The same for the values that a search inside the estimator tries.
 _UNSAFE_TEXTS = {"precomputed", "file", "filename", "hamming", "stratified", "uniform"}
 _SPACES = ("param_grid", "param_distributions", "search_spaces")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, slice, range)
@@ -149,21 +149,21 @@ def unverified_steps(estimator, candidates=(), objects=False):
     estimator : estimator
         Not fitted, or frozen.
     candidates : iterable of dict, default=()
-        Parameters that it will be given. Those that are numbers change nothing.
+        Parameters that it will be given. Numbers do not change the steps.
     objects : bool, default=False
-        Whether the rows hold Python objects. Columns of frames that a step makes of them have a
-        type by all rows: beside texts alone None becomes NaN, beside a number it stays None.
+        Whether the rows hold Python objects. If a step puts them into a frame, the type of a column
+        depends on all rows: next to texts alone None becomes NaN, next to a number it stays None.
 
     Returns
     -------
     names : tuple of str
-        Each a class and its place, with the parameter at fault where the class itself is verified;
-        empty if every step is verified.
+        Each names a class and its place, and the parameter at fault if the class itself is
+        verified; empty if every step is verified.
     """
     models, seen = [estimator], set()
     for params in candidates:
         changes = {k: v for k, v in params.items() if not isinstance(v, numbers.Number)}
-        # Texts by value, as many candidates repeat them; objects by identity: they may not hash.
+        # Texts by value, as many candidates repeat them; objects by identity, as some do not hash.
         mark = tuple((k, v if type(v) is str else id(v)) for k, v in changes.items())
         if changes and mark not in seen:
             seen.add(mark)
@@ -175,7 +175,7 @@ def unverified_steps(estimator, candidates=(), objects=False):
 
 def framed_steps(step, path=""):
     """Yield the names of steps whose output is a frame."""
-    # The first entry is the step itself; what is frozen hides the parts of its estimator.
+    # The first entry is the step itself; get_params of a frozen estimator leaves out its parts.
     for key, part in {"": step, **step.get_params()}.items():
         if is_estimator(part):
             place = f"{path}{key}__" if key else path
@@ -186,7 +186,7 @@ def framed_steps(step, path=""):
 
 
 def row_wise_assumption(names):
-    """Return the assumption that a guarantee rests on for unverified steps.
+    """Return the text of the assumption that a guarantee makes on unverified steps.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def row_wise_assumption(names):
 
 
 def _is_later():
-    """Whether the classes of this scikit-learn may be others than those that were read."""
+    """Whether scikit-learn is later than the version whose classes were read."""
     return tuple(map(int, re.findall(r"\d+", sklearn.__version__)[:2])) > LAST_READ
 
 
@@ -214,15 +214,15 @@ def unverified_parts(step, path="", seen=None):
     step : estimator
         Fitted or not.
     path : str, default=""
-        Prefix of its parameters in those of the whole.
+        Prefix of its parameters among those of the whole estimator.
     seen : set of int, default=None
-        Ids of the steps that have been looked at; those of this one are added.
+        Ids of the steps already visited; updated in place.
     """
     seen = set() if seen is None else seen
     if id(step) in seen:  # steps may hold each other
         return []
     seen.add(id(step))
-    # The module is that of a known class: others may call theirs anything.
+    # Looked up first: only the module of a known class is trustworthy.
     verified = _is_among(_HOMES, type(step)) and not (
         _is_later() and type(step).__module__.startswith("sklearn.")
     )
@@ -268,7 +268,7 @@ def _is_harmless(step, key, value):
     if key == "memory" and type(value) is Memory:  # of trainings, as with a path
         return value.backend == "local"
     if type(step) is TransformedTargetRegressor and key == "transformer" and is_estimator(value):
-        # Its inverse with indicators asks whether a whole column is missing.
+        # Its inverse with indicators depends on whether a whole column is missing.
         parts = [value, *value.get_params().values()]
         return not any(type(part) is SimpleImputer for part in parts)
     if key in _SPACES and _UNSAFE_TEXTS & set(_texts(value)):
@@ -276,7 +276,7 @@ def _is_harmless(step, key, value):
     parts = [part for part in _not_plain(value) if not is_estimator(part)]
     if not all(map(callable, parts)):
         return False
-    # A function is verified where the class has this very one by default: it was read with it.
+    # A function is verified if it is the default of the class, as it was read with the class.
     default = inspect.signature(type(step)).parameters.get(key) if parts else None
     return all(default is not None and default.default is part for part in parts)
 
@@ -319,8 +319,8 @@ def _is_among(homes, thing):
     name = getattr(thing, "__name__", "")
     if name not in homes or getattr(sys.modules.get(homes[name]), name, None) is not thing:
         return False
-    # And written in its package: scikit-learn-intelex puts classes of its own in the place of
-    # scikit-learn's, cuml.accel those that go by the names of scikit-learn's modules, too.
+    # It must also be written in its package: scikit-learn-intelex replaces classes of
+    # scikit-learn, and cuml.accel even gives its classes the names of scikit-learn's modules.
     package = homes[name].partition(".")[0]
     if str(thing.__module__).partition(".")[0] != package:
         return False
@@ -330,6 +330,6 @@ def _is_among(homes, thing):
 
 
 def step_name(step, path):
-    """Return the class of a step and, unless it is the whole, its place."""
+    """Return the class of a step and, unless it is the whole estimator, its place."""
     kind = type(step).__name__
     return f"{kind} (step {path.removesuffix('__')!r})" if path else kind

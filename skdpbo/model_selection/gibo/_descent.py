@@ -17,9 +17,9 @@ from skdpbo.privacy._checks import check_choice, check_within
 
 
 def noise_to_clip(mu, n_iter, n_dims, n_records):
-    """Norm of the noise of one step over the clipping norm, 2 sqrt(T d) / (n mu).
+    """Return the norm of the noise of one step over the clipping norm, 2 sqrt(T d) / (n mu).
 
-    Public numbers only. Above 1 the noise is larger than any gradient can be.
+    From public numbers alone. Above 1 the noise is larger than any clipped gradient.
 
     Examples
     --------
@@ -36,34 +36,34 @@ def noise_to_clip(mu, n_iter, n_dims, n_records):
 class PrivateDescent:
     r"""DP-GIBO: Algorithms 1 and 2 of Sopa et al. 2025.
 
-    Each step evaluates a few points around theta, chosen to make the surrogate's gradient at
-    theta certain; takes each record's posterior-mean gradient, a public linear map of the
+    Each step evaluates a few points around theta, chosen to minimise the posterior variance of
+    the gradient at theta; takes each record's posterior-mean gradient, a public linear map of the
     record's own losses; clips it to norm B; and releases the mean with Gaussian noise. Everything
-    else (the design, the step, projections, averages) is computed from what has been released.
+    else (the design, the step, projections, averages) is computed from releases.
 
-    Private: the records behind the losses. The whole trajectory is `mu`-GDP, whatever the losses
-    are, provided that each record's losses depend on that record alone.
+    The whole trajectory is `mu`-GDP for the records behind the losses, whatever the losses are,
+    provided that each record's losses depend on that record alone.
 
     Parameters
     ----------
     n_iter : int
         Number T of steps.
     mu : float
-        Gaussian privacy budget of all steps together, > 0. A very large one (1e9) is as good as
-        no noise, for comparisons.
+        Gaussian privacy budget of all steps together, > 0. With a very large one (1e9) there is
+        practically no noise, for comparisons.
     clip : float, default=1.0
         Clipping norm B, in units of the (scaled) loss over those of theta.
     learning_rate : float, default=1.0
         Of the optimizer.
     optimizer : {"adagrad", "sgd", "adam"}, default="adagrad"
-        How a noisy gradient moves theta.
+        Rule of the steps from noisy gradients.
     batch_size : int, default=None
-        Points b evaluated before each step; None: d + 1. Costs no budget.
+        Number b of points evaluated before each step; None: d + 1. Does not affect the budget.
     tol : float, default=None
         Algorithm 2: take the smallest batch, of at most `batch_size` points, with which the
         trace of the gradient's posterior covariance is at most `tol`.
     bounds : pair of (float or array-like of shape (d,)), default=None
-        Box onto which theta is projected, and in which points are chosen. None: no box.
+        Lower and upper bounds of theta and of the points. None: unbounded.
     budget_schedule : {"uniform", "geometric"}, default="uniform"
         See :func:`skdpbo.mechanisms.step_budgets`.
     contraction : float, default=0.9
@@ -71,10 +71,10 @@ class PrivateDescent:
     averaging : float, default=0.0
         Share of the last iterates whose mean is `final`, in [0, 1]; 0: the last iterate alone.
     clip_share : float, default=0.0
-        Share of each step's squared budget spent on the number of unclipped gradients, which then
-        steers the clipping norm, in [0, 1); 0: the norm stays at `clip`.
+        Share of each step's squared budget spent on the number of unclipped gradients, by which the
+        clipping norm is adapted, in [0, 1); 0: the norm stays at `clip`.
     clip_quantile : float, default=0.5
-        Share of the records that should need no clipping.
+        Target share of records whose gradients are not clipped.
     clip_rate : float, default=0.2
         Rate of the geometric update of the clipping norm.
     loss_bound : int, float or None, default=None
@@ -82,9 +82,9 @@ class PrivateDescent:
     loss_scale : float, default=1.0
         Loss per unit.
     patience : int, default=None
-        End after this many successive steps whose gradient is not above its known error: the
-        noise, or with public rows the standard error of both. What is left of `mu` is not spent.
-        None: all the steps.
+        Stop after this many successive steps whose gradient is not larger than its standard error:
+        that of the noise, or with public rows of the mean of both measurements. The rest of `mu`
+        is not spent. None: never stop early.
     random_state : int, default=0
         Public randomness of the designs.
 
@@ -156,15 +156,15 @@ class PrivateDescent:
         start : array-like of shape (d,)
             theta_0. Public.
         posterior : GradientPosterior
-            The surrogate, without any point. It learns the points, never a loss.
+            The surrogate, without any point. It is given points, never losses.
         source : RandomSource, default=None
             None reads the operating system's generator.
         refit : callable, default=None
-            ``refit(thetas, gradients, errors)`` is called before every step but the first with
-            what has been released so far, or with `public` the means of both, and returns a
-            surrogate without points for the steps to come, or None to go on with the present one.
+            ``refit(thetas, gradients, errors)`` is called before every step but the first with the
+            released gradients (with `public`, the means of both measurements), and returns a
+            surrogate without points for the next steps, or None to keep the present one.
         public : PublicGradient, default=None
-            A public measurement of the same gradients: each step follows the mean of both.
+            Public measurements of the same gradients: each step uses the mean of both.
 
         Returns
         -------
@@ -172,25 +172,25 @@ class PrivateDescent:
         """
         source = noise_source(source)
         theta = self._projected(np.array(start, dtype=np.float64))
-        # Protected, and never in the surrogate: its points decide designs, which are public.
+        # Protected; kept apart from the surrogate, which determines the public designs.
         losses = RecordLosses(self.loss_bound, self.loss_scale)
         optimizer = OPTIMIZERS[self.optimizer](self.learning_rate)
         clip = self.clip
         thetas, steps, n_faint = [theta], [], 0
         for t, mu in enumerate(self._budgets):
-            if refit is not None and steps:  # before the design, which follows the length-scale
+            if refit is not None and steps:  # before the design, which depends on the length-scale
                 posterior = _next_surrogate(posterior, refit, thetas[:-1], steps, public)
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
-                posterior.add(points)  # first: it says how many of the last points it keeps
+                posterior.add(points)  # first, as it may drop the oldest points
                 losses.add(evaluate(points), len(posterior.points))
                 if public is not None:
                     public.add(points, len(posterior.points))
             if losses.n_records is None:
                 raise ValueError("no point would be evaluated: tol must be below the prior trace.")
-            # A record's gradient is weights @ its losses; the weights depend on no loss.
+            # A record's gradient is weights @ its losses; the weights do not depend on losses.
             weights = posterior.weights(theta)
-            # Anew for each step: its budget and, if that adapts, its clipping norm are its own.
+            # Each step has its own budget and, if it is adapted, its own clipping norm.
             step = _GradientStep(self, float(mu), clip, losses.n_records)
             gradient, next_clip = step.release(losses.gradients(weights), source)
             steps.append((gradient, step.sigma, clip, len(points), posterior.trace(theta)))
@@ -203,45 +203,45 @@ class PrivateDescent:
             theta = self._moved(theta, optimizer.step(theta, gradient), public)
             thetas.append(theta)
             n_faint = n_faint + 1 if _is_faint(gradient, error) else 0
-            if n_faint == self.patience:  # never where that is None
+            if n_faint == self.patience:  # never if patience is None
                 break
         return self._result(thetas, steps, public)
 
     def _moved(self, theta, target, public):
-        """Return the point of the box that a step to `target` leads to."""
+        """Return the next point: `target` projected onto the box, with `public` a shorter step."""
         if public is None:
             return self._projected(target)
-        # Coordinates of which little is known move little.
+        # Steps are shorter in coordinates whose gradient is uncertain.
         moved = self._projected(theta + public.trust * (target - theta))
         public.moved(moved - theta)
         return moved
 
     def check_noise(self, n_records):
-        """Raise ValueError if the noise of a step needs more than 64 bits; of public numbers."""
+        """Raise ValueError if the noise of a step needs more than 64 bits."""
         # The smallest budget has the largest noise.
         _GradientStep(self, float(self._budgets.min()), self.clip, n_records)
 
     def largest_batch(self, n_dims):
-        """Return the largest number of points before a step."""
+        """Return the largest number of points evaluated before a step."""
         return n_dims + 1 if self.batch_size is None else self.batch_size
 
     def design(self, posterior, theta, t):
         """Return the batch z' of Algorithm 1, line 3, or of Algorithm 2."""
         batch_size = self.largest_batch(theta.size)
         # Another public seed for every step.
-        how = {"random_state": self.random_state + t}
+        options = {"random_state": self.random_state + t}
         if self.bounds is not None:
-            how["bounds"] = self.bounds
+            options["bounds"] = self.bounds
         if self.tol is None:
-            return posterior.design(theta, batch_size, **how)
-        return posterior.design_to_tolerance(theta, self.tol, batch_size, **how)
+            return posterior.design(theta, batch_size, **options)
+        return posterior.design_to_tolerance(theta, self.tol, batch_size, **options)
 
     def _projected(self, theta):
         return theta if self.bounds is None else np.clip(theta, *self.bounds)
 
     def _result(self, thetas, steps, public):
         trajectory = np.array(thetas)
-        # Of the steps that were made, which may be fewer than n_iter.
+        # Share of the steps made, which may be fewer than n_iter.
         n_last = max(1, math.ceil(self.averaging * len(steps)))
         gradients, sigmas, clips, batch_sizes, traces = (
             np.array(column) for column in zip(*steps, strict=True)
@@ -259,26 +259,26 @@ class PrivateDescent:
 
 
 def _next_surrogate(posterior, refit, thetas, steps, public):
-    """Return the surrogate of the steps to come. Released and public gradients alone choose it."""
-    gradients, sigmas, *_ = zip(*steps, strict=True)
-    if public is not None:  # the means of both are known better
-        gradients, sigmas = public.gradients, public.errors
-    again = refit(*map(np.array, (thetas, gradients, sigmas)))
-    if again is None:
+    """Return the surrogate of the next steps, from released and public gradients alone."""
+    gradients, errors, *_ = zip(*steps, strict=True)
+    if public is not None:  # the means of both measurements are more precise
+        gradients, errors = public.gradients, public.errors
+    refitted = refit(*map(np.array, (thetas, gradients, errors)))
+    if refitted is None:
         return posterior
-    # The same points: their losses are kept, and only the length-scale is another.
-    again.add(posterior.points)
-    return again
+    # The same points, whose losses are kept: only the length-scale changes.
+    refitted.add(posterior.points)
+    return refitted
 
 
 def _is_faint(gradient, error):
-    """Whether a gradient is not longer than an error of this size in each coordinate would be."""
-    # Of errors alone, E |g|^2 = d error^2.
+    """Whether a gradient is not longer than expected of a pure error of this size."""
+    # With a true gradient of 0, E |g|^2 = d error^2.
     return np.square(gradient).sum() <= len(gradient) * error**2
 
 
 class _GradientStep:
-    """One step's release: the noisy mean gradient and, on request, the next clipping norm."""
+    """Release of one step: the noisy mean gradient and, with `clip_share`, a clipping norm."""
 
     def __init__(self, descent, mu, clip, n_records):
         self._quantile = None
@@ -297,7 +297,7 @@ class _GradientStep:
     def release(self, blocks, source):
         """Return (noisy mean of the clipped rows, next clipping norm)."""
         clip = self._mean.clip
-        # Protected from here to the releases below; nothing else of the records leaves this method.
+        # Protected: used in the releases below alone.
         total, n_inside = self._mean.exact_total(blocks)
         gradient = self._mean.noisy_mean(total, source)
         if self._quantile is None:

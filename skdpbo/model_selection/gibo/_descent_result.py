@@ -10,7 +10,7 @@ from skdpbo.privacy._checks import check_positive, check_within
 
 @dataclass(frozen=True)
 class DescentResult:
-    """Result of a descent; every number is public or released. `n_iter` is that of steps taken.
+    """Result of a descent; every number is public or released. `n_iter` counts the steps made.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class DescentResult:
     batch_sizes : ndarray of shape (n_iter,)
         Points evaluated before each step.
     traces : ndarray of shape (n_iter,)
-        Uncertainty that the points leave in the gradient of each step: the trace of its posterior
-        covariance, of which `error_terms` are made. Where it does not become small against the
-        first one, the surrogate does not know the gradients that it releases.
+        Uncertainty of the gradient of each step given the points: the trace of its posterior
+        covariance, used in `error_terms`. Unless it becomes small relative to the first one, the
+        released gradients are not those of the loss.
     public_weights : ndarray of shape (n_iter,) or None
-        Mean weight of the public gradient in each step; None where public rows take no part.
+        Mean weight of the public gradient in each step; None without public gradients.
     """
 
     trajectory: np.ndarray
@@ -44,14 +44,14 @@ class DescentResult:
     public_weights: np.ndarray | None = None
 
     def error_terms(self, norm, *, failure=0.05, learning_rate=None, convexity=None):
-        r"""Return the terms of bounds of Sopa et al. (2025) that more steps do not take away.
+        r"""Return the terms of the bounds of Sopa et al. (2025) that more steps do not reduce.
 
         For steps against the gradient (``optimizer="sgd"``) of length :math:`\eta \le 1 / L` and
         losses with L-Lipschitz gradients of norm at most B, with probability 1 - `failure`: the
         mean squared gradient of the loss is at most :math:`2 F_0 / (\eta T)` plus both terms
         (Theorem 3.2, corrected); with :math:`\eta` and :math:`\tau`-convex losses, the gap at the
         end is at most :math:`(1 - \eta\tau)^T F_0` plus both terms (Theorem 3.3). For other
-        optimizers they are a diagnostic. Functions of public and released values: no budget.
+        optimizers they are a diagnostic. They are post-processing: no budget is spent.
 
         Parameters
         ----------
@@ -65,14 +65,14 @@ class DescentResult:
         Returns
         -------
         bias : float
-            From gradients that the surrogate does not know: from `traces`.
+            From the surrogate's uncertainty of the gradients, `traces`.
         noise : float
-            From the noise of the releases, for its worst direction in every step.
+            From the noise of the releases, in the worst direction in every step.
         """
         check_positive(norm, "norm")
         check_within(failure, "failure", "(0, 1)")
         T, d = self.gradients.shape
-        # M and V of Theorem 3.2, for the budget and the clipping norm of each step
+        # M and V of Theorem 3.2, for the budget and the clipping norm of each step.
         M = 4 * math.sqrt(d) + 2 * math.sqrt(2 * math.log(T / failure))
         M = M * self.clips * self.noise_scales
         V = float((M * (2 + M / (2 * self.clips**2))).max())
@@ -80,6 +80,6 @@ class DescentResult:
             return norm**2 * float(self.traces.mean()), 2 * V
         eta = check_positive(learning_rate, "learning_rate")
         tau = check_positive(convexity, "convexity")
-        # (1 - eta tau)^j: what is left of an error j steps later (Theorem 3.3).
-        kept = (1 - check_within(eta * tau, "learning_rate * convexity", "(0, 1]")) ** np.arange(T)
-        return norm**2 * eta / 2 * float(kept[::-1] @ self.traces), V / tau
+        # An error shrinks by (1 - eta tau)^j in j steps (Theorem 3.3).
+        decay = (1 - check_within(eta * tau, "learning_rate * convexity", "(0, 1]")) ** np.arange(T)
+        return norm**2 * eta / 2 * float(decay[::-1] @ self.traces), V / tau

@@ -1,8 +1,8 @@
-"""Release of `DPGIBOSearchCV`: noisy gradients, choices of their start and end, a score.
+"""Release of `DPGIBOSearchCV`: noisy gradients, choices of the start and the end, a score.
 
-Sensitivities: the sum of the records' clipped gradients moves by at most twice the clipping norm
-(`skdpbo.mechanisms.ClippedMean`), the total integer loss of the final point by at most `units`, the
-values among which start and end are chosen by what `_safe_end` states.
+Sensitivities: twice the clipping norm for the sum of the records' clipped gradients
+(`skdpbo.mechanisms.ClippedMean`), `units` for the total integer loss of the final point, and those
+of `_safe_end` for the choices of start and end.
 """
 
 import math
@@ -27,9 +27,9 @@ from skdpbo.privacy._rounding import round_down
 
 @dataclass(frozen=True)
 class TrajectoryRelease:
-    r"""Release of a trajectory and a score, which are mu-GDP, and of choices, which are pure.
+    r"""Release of a trajectory and a score, which are mu-GDP, and of choices, which are pure DP.
 
-    The choices are purely epsilon_end-DP together; mu is the largest with which all of it is
+    The choices are epsilon_end-DP together; mu is the largest value for which the whole release is
     (epsilon, delta)-DP, by the exact composition of pure and Gaussian releases.
 
     Parameters
@@ -39,9 +39,9 @@ class TrajectoryRelease:
     delta : float
         In (0, 1).
     score_fraction : float
-        Share of the score in mu^2, in [0, 1); 0 releases none.
+        Share of the score in mu^2, in [0, 1); 0: no score is released.
     end_fraction : float, default=0.0
-        Share of the choices in epsilon, in [0, 1); 0: the end is chosen by rule.
+        Share of the choices in epsilon, in [0, 1); 0: no private choice.
     start_share : float, default=0.0
         Share of the start in the epsilon of the choices, in [0, 1); 0: the end alone is chosen.
 
@@ -69,7 +69,7 @@ class TrajectoryRelease:
 
     def __post_init__(self):
         set_fields(self, epsilon=check_positive(self.epsilon, "epsilon"))
-        # Also where scikit-learn's parameter validation is switched off.
+        # Checked even if scikit-learn's parameter validation is switched off.
         check_within(self.score_fraction, "score_fraction", "[0, 1)")
         check_within(self.end_fraction, "end_fraction", "[0, 1)")
         check_within(self.start_share, "start_share", "[0, 1)")
@@ -78,7 +78,7 @@ class TrajectoryRelease:
         whole = Fraction(float(self.end_fraction)) * Fraction(self.epsilon)
         of_start = Fraction(float(self.start_share))
         shares = {"end": (1 - of_start) * whole, "start": of_start * whole}
-        # Down: the shares may not add up to more than the whole by a rounding.
+        # Rounded down: the shares must not add up to more than the whole.
         choices = {
             what: PrivateChoice("permute_and_flip", round_down(share), 0.0)
             for what, share in shares.items()
@@ -103,10 +103,10 @@ class TrajectoryRelease:
             "reference": "Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022",
         }
         score = f", Gaussian score (mu {self.mu_score:.4g})" if self.mu_score else ""
-        # Beside choices the Gaussian part has less than the whole: its own epsilon is stated.
+        # With choices, the Gaussian part has a smaller epsilon than the whole.
         epsilon = self.epsilon
         if self._choices:
-            epsilon = max(epsilon_from_mu(self.mu, self.delta), math.ulp(0.0))  # 0: delta is enough
+            epsilon = max(epsilon_from_mu(self.mu, self.delta), math.ulp(0.0))  # must be positive
         gaussian = PrivacyGuarantee(
             epsilon=epsilon,
             delta=self.delta,
@@ -124,7 +124,7 @@ class TrajectoryRelease:
             )
             for what, choice in self._choices.items()
         ]
-        # As requested: the composition, which mu was made for, may be below by a rounding.
+        # The requested epsilon: that of the composition may be slightly smaller by rounding.
         return restated(compose(gaussian, *choices), epsilon=self.epsilon)
 
     def of_total(self, units):
@@ -133,7 +133,7 @@ class TrajectoryRelease:
         Raises
         ------
         ValueError
-            If its noise needs more than 64 bits: to be called before the charge.
+            If its noise needs more than 64 bits; therefore call it before the charge.
         """
         if not self.mu_score:
             return None

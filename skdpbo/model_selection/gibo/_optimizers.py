@@ -1,4 +1,4 @@
-"""Descent steps from noisy gradients: post-processing of what was released, of no privacy cost."""
+"""Descent steps from noisy gradients: post-processing of releases, without privacy cost."""
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class AdaGrad(_Optimizer):
     def step(self, theta, gradient):
         """Return the next theta, shape (d,)."""
         self._squares = self._squares + np.square(gradient)
-        # 1e-8: a coordinate that never had a gradient stays
+        # 1e-8 avoids a division by zero.
         return theta - self.learning_rate * gradient / (np.sqrt(self._squares) + 1e-8)
 
 
@@ -67,7 +67,7 @@ class Adam(_Optimizer):
         self._n_steps += 1
         self._first = 0.9 * self._first + 0.1 * gradient
         self._second = 0.999 * self._second + 0.001 * np.square(gradient)
-        # Both means start at 0: divided by the weight that the gradients have so far.
+        # Bias correction, as both means start at 0.
         mean = self._first / (1 - 0.9**self._n_steps)
         square = self._second / (1 - 0.999**self._n_steps)
         return theta - self.learning_rate * mean / (np.sqrt(square) + 1e-8)

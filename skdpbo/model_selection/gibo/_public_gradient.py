@@ -1,6 +1,6 @@
-"""Gradients of public losses: a second measurement of those of a descent, and its scales.
+"""Gradients of public losses: a second measurement of the gradients of a descent, and its scales.
 
-Nothing here reads a protected value. Theory: ``docs/theory/gibo_public_rows.md``.
+No protected value is read here. Theory: ``docs/theory/gibo_public_rows.md``.
 """
 
 import math
@@ -13,20 +13,20 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import FlatLossWarning
 from skdpbo.model_selection.evaluation._record_gradients import RecordLosses
 
-AUTOMATIC = {"clip": 0.3, "learning_rate": 0.2}  # without public rows
+AUTOMATIC = {"clip": 0.3, "learning_rate": 0.2}  # defaults without public rows
 RATES = (0.2, 0.1, 0.05)
-_SMOOTH = 0.75  # between the exponents of steps, 1/2, and of smooth losses, 1
-_N_NEAR = 8  # points at which roughness is looked for
+_SMOOTH = 0.75  # exponent between those of step functions, 1/2, and of smooth losses, 1
+_N_NEAR = 8  # number of points for the estimate of roughness
 _QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-_SLIGHT = 1e-6  # a gradient of rounded losses
-_TINY = 1e-150  # keeps quotients defined; its square root is a float
+_SLIGHT = 1e-6  # smaller gradients are due to rounding of losses
+_TINY = 1e-150  # avoids division by zero
 
 
 def squared_error(rows, folds):
-    """Squared standard error of the mean of rows, for each column.
+    """Return the squared standard error of the mean of rows, for each column.
 
-    That of independent rows; more where the means of the folds differ by more than that explains.
-    One factor for all columns, as few folds show little of one.
+    That of independent rows, increased if the means of the folds differ by more than it explains;
+    by one factor for all columns, as there are few folds.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def squared_error(rows, folds):
 
 
 def clipped_rows(rows, clip):
-    """Rows shortened to norm `clip`, as those of the protected records."""
+    """Return the rows clipped to norm `clip`, like the gradients of the protected records."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows * (clip / np.maximum(norms, clip))
 
 
 def precise_clip(rows, noise):
-    """Clipping norm with the smallest error of the direction of the noisy mean.
+    """Return the clipping norm with the smallest error of the direction of the noisy mean.
 
     Parameters
     ----------
@@ -71,21 +71,20 @@ def precise_clip(rows, noise):
         return None
     best = None, math.inf
     for clip in np.unique(np.quantile(norms[norms > _SLIGHT], _QUANTILES)):
-        shortened = clipped_rows(rows, clip).mean(axis=0)
-        size = np.linalg.norm(shortened)
+        clipped = clipped_rows(rows, clip).mean(axis=0)
+        size = np.linalg.norm(clipped)
         if not size > 0:
             continue
-        bias = np.linalg.norm(shortened / size - mean / np.linalg.norm(mean))
+        bias = np.linalg.norm(clipped / size - mean / np.linalg.norm(mean))
         error = bias**2 + (noise * clip / size) ** 2
         best = min(best, (float(clip), error), key=lambda pair: pair[1])
     return best[0]
 
 
 def roughness(start, near, far):
-    """Exponent H of the change of a loss with the distance: |change| about distance^H.
+    """Return the exponent H of the change of a loss with the distance: |change| ~ distance^H.
 
-    1 for smooth losses, 1/2 for steps at random places, 0 for noise; 0 also for losses that do not
-    change at all.
+    1 for smooth losses, 1/2 for step functions, 0 for noise; 0 also for constant losses.
 
     Parameters
     ----------
@@ -123,10 +122,11 @@ class PublicGradient:
     gradients, errors : list
         Means of both measurements in each step so far, and their standard errors.
     optimism : list of float
-        By how much the public loss at theta_0, theta_1, ... is too low in expectation, because the
-        steps have followed the same records.
+        Expected downward bias of the public loss at theta_0, theta_1, ..., as the same records
+        have guided the steps.
     trust : ndarray of shape (d,)
-        Factors in [0, 1] of the coordinates of the last gradient by their errors, after Wiener.
+        Factors in [0, 1] of the coordinates of the last gradient, smaller for larger errors; the
+        square roots of those of a Wiener filter.
     """
 
     def __init__(self, losses, folds, *, units, n_protected):
@@ -143,7 +143,7 @@ class PublicGradient:
         """Evaluate points and keep the last `n_kept`."""
         rows = self._losses(points)
         if self._table.n_records is None and all(row is None for row in rows):
-            # The table cannot begin without a row. Equal losses have no gradient.
+            # The table needs a first row; equal losses have gradient 0.
             rows = [np.zeros(len(self._folds), dtype=np.int64)] * len(rows)
         self._table.add(rows, n_kept)
 
@@ -172,11 +172,11 @@ class PublicGradient:
         gradient : ndarray of shape (d,)
         """
         rows = np.concatenate(list(self._table.gradients(weights)))
-        # What clipping does to the mean is seen on the public rows, and undone.
+        # The bias of clipping is estimated on the public rows, and corrected.
         clipped = clipped_rows(rows, clip)
         released = released + rows.mean(axis=0) - clipped.mean(axis=0)
         public = squared_error(rows, self._folds)
-        # The noise, and the protected records being a sample as well.
+        # Variance of the noise and of the sample of protected records.
         private = noise_scale**2 + clipped.var(axis=0) / self._n_protected
         share = private / np.maximum(private + public, _TINY)
         self.weights.append(float(share.mean()))
@@ -186,25 +186,25 @@ class PublicGradient:
         self.errors.append(math.sqrt(error.mean()))
         squares = np.maximum(np.square(gradient), _TINY)
         self.trust = np.sqrt(squares / (squares + error))
-        # d gradient / d public gradient times the error of that, for each unit of a step. Half: the
-        # answer of later gradients to it has fallen to nothing where a descent has converged.
+        # Covariance of a step with the public gradient, for each unit of the step. Half of it, as
+        # later gradients counteract the error the more, the closer a descent is to convergence.
         self._chance = error / np.sqrt(squares) / 2
         return gradient
 
     def moved(self, step):
-        """Count the expected share of chance in the public change: Cov(step, public gradient).
+        """Add the bias of the public loss due to a step: Cov(step, public gradient).
 
         Parameters
         ----------
         step : ndarray of shape (d,)
-            That has followed the last gradient.
+            The step that used the last gradient.
         """
         self.optimism.append(self.optimism[-1] + float(np.abs(step) @ self._chance))
 
 
 @dataclass
 class RememberedLosses:
-    """Losses of public records at points; those before the descent are kept until it asks.
+    """Losses of public records at points; those from before the descent are cached for its start.
 
     Parameters
     ----------
@@ -216,13 +216,13 @@ class RememberedLosses:
     _known: dict = field(default_factory=dict)
 
     def remember(self, points):
-        """Evaluate points and keep their losses."""
+        """Evaluate points and cache their losses."""
         rows = self.losses(points)
         self._known |= {point.tobytes(): row for point, row in zip(points, rows, strict=True)}
         return rows
 
     def __call__(self, points):
-        """Return the losses, and forget what was kept."""
+        """Return the losses, and empty the cache."""
         known, self._known = self._known, {}
         new = [point for point in points if point.tobytes() not in known]
         rows = self.losses(np.array(new)) if new else []
@@ -230,14 +230,14 @@ class RememberedLosses:
         return [known[point.tobytes()] for point in points]
 
 
-def public_scales(steps, automatic, surrogate, start, remembered, gradient, noise):
-    """Return the steps with the scales that public rows give.
+def public_scales(descent, automatic, surrogate, start, remembered, gradient, noise):
+    """Return the descent with scales estimated from public rows.
 
     Parameters
     ----------
-    steps : PrivateDescent
+    descent : PrivateDescent
     automatic : list of str
-        Which of "clip" and "learning_rate" are to be found.
+        Those of "clip" and "learning_rate" that are estimated.
     surrogate : GradientSurrogate
     start : ndarray of shape (d,)
     remembered : RememberedLosses
@@ -247,17 +247,17 @@ def public_scales(steps, automatic, surrogate, start, remembered, gradient, nois
 
     Returns
     -------
-    steps : PrivateDescent
+    descent : PrivateDescent
     """
-    # The very design of the first step: its public losses are remembered for it.
+    # The design of the first step itself, for which its public losses are cached.
     posterior = surrogate._posterior()
-    points = steps.design(posterior, start, 0)
+    points = descent.design(posterior, start, 0)
     posterior.add(points)
     far = remembered.remember(points)
     half = (start + points[:_N_NEAR]) / 2  # so that the ratio of the distances is 2
     here, *near = remembered.remember(np.vstack([start, half]))
     if here is None or any(row is None for row in [*far, *near]):
-        return steps  # without these losses nothing is known: the defaults stay
+        return descent  # keep the defaults
     exponent = roughness(here, np.array(near), np.array(far[:_N_NEAR]))
     if exponent < _SMOOTH:
         warn_caller(
@@ -271,14 +271,14 @@ def public_scales(steps, automatic, surrogate, start, remembered, gradient, nois
     rows = gradient.of(far, posterior.weights(start))
     clip = precise_clip(rows, noise)
     if clip is None:
-        return steps
-    found = {"clip": clip, "learning_rate": steps.learning_rate}
-    if "learning_rate" in automatic and steps.optimizer != "sgd":
+        return descent
+    found = {"clip": clip, "learning_rate": descent.learning_rate}
+    if "learning_rate" in automatic and descent.optimizer != "sgd":
         # AdaGrad's and Adam's first step has the same length in every coordinate.
         direction = np.sign(clipped_rows(rows, clip).mean(axis=0))
-        # The longest first step that lowers the public loss; else the shortest.
+        # The largest rate whose first step lowers the public loss; else the smallest.
         trials = np.array([np.clip(start - rate * direction, 0.0, 1.0) for rate in RATES])
         losses = zip(RATES, remembered.remember(trials), strict=True)
         lower = (rate for rate, row in losses if row is not None and row.mean() < here.mean())
         found["learning_rate"] = next(lower, RATES[-1])
-    return replace(steps, **{name: found[name] for name in automatic})
+    return replace(descent, **{name: found[name] for name in automatic})

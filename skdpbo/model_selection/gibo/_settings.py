@@ -1,4 +1,4 @@
-"""Groups of parameters of `DPGIBOSearchCV`: how it descends, and the surrogate of the losses."""
+"""Groups of parameters of `DPGIBOSearchCV`: those of the descent and those of the surrogate."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class _Defaults(NamedTuple):
     surrogate: dict
 
 
-# By what is protected. Private trainings share a budget and are noisy: fewer of them, at points
+# By protected records. Private trainings share a budget and are noisy: fewer of them, at points
 # farther apart; measured in docs/benchmarks/rejected_ideas.md.
 DEFAULTS = {
     "validation": _Defaults(25, math.inf, {"length_scale": 0.25, "noise_variance": 0.0}),
@@ -41,38 +41,39 @@ class Descent(FrozenParameters):
     Parameters
     ----------
     batch_size : int or None, default=None
-        Models trained before each step, in [1, 10000]. None: one more than there are parameters,
-        with ``protect="all"`` at most six. A larger batch costs time, but no budget; with
-        ``protect="all"`` all models of the steps share one budget.
+        Number of models trained before each step, in [1, 10000]. None: one more than there are
+        parameters, with ``protect="all"`` at most six. A larger batch costs time, but no budget;
+        with ``protect="all"`` all models of the steps share one budget.
     tol : float or None, default=None
         Take the smallest batch, of at most `batch_size` models, for which the trace of the
         gradient's posterior covariance is at most `tol` (Algorithm 2), > 0 and below the trace
         without any model. None: always `batch_size`.
     clip : float or "auto", default="auto"
         Largest norm B of a record's gradient, in (0, 1e100], in units of the largest loss of a
-        record over the width of the space. Smaller: less noise, more bias. "auto": the norm that
-        makes the least error in the direction of the public gradient at the start; 0.3 with
-        ``guide=False``.
+        record over the width of the space. Smaller: less noise, more bias. "auto": the norm with
+        the least error of the direction of the gradient at the start, estimated on public rows;
+        0.3 with ``guide=False``.
     learning_rate : float or "auto", default="auto"
-        Of the optimizer, in (0, 1e100], where every parameter's range has length 1. "auto": the
-        longest of 0.2, 0.1 and 0.05 whose first step lowers the public loss; 0.2 with
+        Of the optimizer, in (0, 1e100], with the range of every parameter scaled to length 1.
+        "auto": the largest of 0.2, 0.1 and 0.05 whose first step lowers the public loss; 0.2 with
         ``guide=False`` or "sgd".
     optimizer : {"adagrad", "sgd", "adam"}, default="adagrad"
-        How a noisy gradient moves the point. With "adagrad" `learning_rate` is the length of the
+        Rule of the steps from noisy gradients. With "adagrad" `learning_rate` is the length of the
         first step in every parameter.
     budget_schedule : {"uniform", "geometric"}, default="geometric"
-        Share of the steps in the budget: equal, or growing by 1 / `contraction` a step.
+        Budgets of the steps: equal, or growing by a factor of 1 / `contraction` each step.
     contraction : float, default=0.95
         rho of :func:`skdpbo.mechanisms.step_budgets`, in (0, 1]; for the geometric schedule.
     averaging : float, default=0.3
         Share of the last points whose mean is `best_params_`, in [0, 1]; 0: the last point alone.
     adaptive_clip : bool, default=False
-        Whether B follows the median of the gradients' norms, by noisy counts, from `clip` on. A
-        tenth of each step's squared budget pays for them.
+        Whether B is adapted to the median of the gradients' norms, by noisy counts, starting at
+        `clip`. They take a tenth of each step's squared budget.
     patience : int or None, default=None
-        End after this many successive steps, at least 1, whose gradient is not above its known
-        error, which saves their trainings. What is left of the budget is not spent. Many faint
-        steps may still add up: below epsilon 1 it can cost some of the gain. None: all the steps.
+        Stop after this many successive steps, at least 1, whose gradient is not larger than its
+        standard error, which saves trainings. The rest of the budget is not spent. Many such steps
+        may still add up: below epsilon 1 stopping can cost some of the gain. None: never stop
+        early.
 
     See Also
     --------
@@ -80,8 +81,8 @@ class Descent(FrozenParameters):
 
     Notes
     -----
-    The numbers were chosen over four families of problems with 10 to 33 parameters; most
-    differences are small.
+    The defaults were chosen on four families of problems with 10 to 33 parameters; most differences
+    are small.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class Descent(FrozenParameters):
 
     @classmethod
     def paper(cls, **changes):
-        """Return the steps of Sopa et al. (2025): equal budgets, the last point, clip 1, rate 1.
+        """Return the descent of Sopa et al. (2025): equal budgets, the last point, clip 1, rate 1.
 
         Parameters
         ----------
@@ -138,36 +139,37 @@ class Descent(FrozenParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSurrogate(FrozenParameters):
-    """Gaussian process from which `DPGIBOSearchCV` takes the gradients of losses.
+    """Gaussian process from which `DPGIBOSearchCV` computes the gradients of losses.
 
-    All of it is public: nothing is fitted to scores.
+    It is public: nothing is fitted to protected scores.
 
     Parameters
     ----------
     kernel : {"rbf", "matern52"} or sklearn kernel, default="rbf"
-        Covariance of the losses as functions of the parameters, where every range has length 1. An
-        object, as ``DotProduct(1.0) ** 2``, is taken as it is, without `length_scale`; it consists
-        of constants, RBF, Matern 5/2 and DotProduct, their sums, products and whole powers.
+        Covariance of the losses as functions of the parameters, whose ranges are scaled to length
+        1. An object, such as ``DotProduct(1.0) ** 2``, is used without `length_scale`; it may
+        consist of constants, RBF, Matern 5/2 and DotProduct, their sums, products and integer
+        powers.
     length_scale : float, array-like of shape (n_params,) or None, default=None
-        Of the kernel, in [1e-100, 1e100], where every parameter's range has length 1; parameters in
-        alphabetical order. None: 0.25; 0.5 with ``protect="all"``, as farther points differ by more
-        than noise.
+        Of the kernel, in [1e-100, 1e100], with all ranges scaled to length 1; parameters in
+        alphabetical order. None: 0.25; 0.5 with ``protect="all"``, as only losses at distant points
+        differ by more than noise.
     fit_length_scale : bool, default=False
-        Whether the length-scale is refitted now and then to the gradients so far, which costs no
-        budget: with ``guide=True`` to the means of the released and the public ones, else to the
-        released. `length_scale`, then a single number, is where it starts.
+        Whether the length-scale is refitted at some steps to the gradients so far, which costs no
+        budget: with ``guide=True`` to the means of released and public gradients, else to the
+        released ones. `length_scale` is then the initial value, a single number.
     noise_variance : float or None, default=None
         Variance of the noise in an observed loss, in [0, 1e100], in squared units of the largest
-        loss, for estimators whose training is random: the more, the farther apart are the points of
-        a step. None: 0; 2 with ``protect="all"``, where noise is part of every training.
+        loss, for estimators whose training is random. With more of it, the points of a step are
+        farther apart. None: 0; 2 with ``protect="all"``, as private trainings are noisy.
     level_variance : float, default=10.0
-        Prior variance of the level of the losses, in [0, 1e100], in squared units of the largest
-        loss, added to `kernel`: 10 leaves it open, 0 takes it to be near zero.
+        Prior variance of the mean level of the losses, in [0, 1e100], in squared units of the
+        largest loss, added to `kernel`. 10 makes the level nearly free, 0 makes it zero.
     design_jitter : float, default=1e-4
-        Share of the prior variance that a design allows for as noise in each loss, in (0, 1e100]:
-        the more, the farther apart are the points of a step.
+        Noise variance that is assumed for the design of the points of a step, as a share of the
+        prior variance, in (0, 1e100]. With more of it, the points are farther apart.
     cache_size : int or None, default=None
-        Number of evaluated points that the surrogate remembers, at least 1; None: all of them.
+        Number of evaluated points that the surrogate keeps, at least 1; None: all of them.
 
     See Also
     --------
@@ -190,7 +192,7 @@ class GradientSurrogate(FrozenParameters):
 
     @classmethod
     def paper(cls, **changes):
-        """Return the surrogate of Sopa et al. (2025): length-scale 1, no level.
+        """Return the surrogate of Sopa et al. (2025): length-scale 1, mean level zero.
 
         Parameters
         ----------
@@ -204,8 +206,8 @@ class GradientSurrogate(FrozenParameters):
 
         Notes
         -----
-        The paper descends in the parameters' own units. Where all ranges have width w that is
-        ``length_scale=1 / w`` here, with ``Descent.paper(clip=B * w / loss_bound,
+        The paper descends in the parameters' own units. If all ranges have width w, this
+        corresponds to ``length_scale=1 / w`` here, with ``Descent.paper(clip=B * w / loss_bound,
         learning_rate=1 / w)`` for AdaGrad.
         """
         return cls(**{"length_scale": 1.0, "level_variance": 0.0} | changes)
@@ -219,7 +221,7 @@ class GradientSurrogate(FrozenParameters):
             Names of the parameters that are searched.
         """
         if isinstance(self.kernel, Kernel):
-            prior = GradientPosterior(self.kernel)  # refuses others
+            prior = GradientPosterior(self.kernel)  # refuses other kernels
             with np.errstate(all="ignore"):
                 known, _ = attempt(prior.gradient_covariance, np.full(len(names), 0.5))
             if np.shape(known) != (len(names),) * 2 or not np.isfinite(known).all():
@@ -259,7 +261,7 @@ class GradientSurrogate(FrozenParameters):
         length_scale = self.length_scale if length_scale is None else length_scale
         named = {"rbf": RBF(length_scale), "matern52": Matern(length_scale, nu=2.5)}
         kernel = named[self.kernel] if isinstance(self.kernel, str) else self.kernel
-        # A constant leaves the level of the losses open; it has no gradient itself.
+        # A constant kernel is the prior of the level of the losses; it has no gradient.
         if self.level_variance:
             kernel = ConstantKernel(self.level_variance) + kernel
         return GradientPosterior(
@@ -270,7 +272,7 @@ class GradientSurrogate(FrozenParameters):
         )
 
     def _refitted(self, thetas, gradients, noise_scales):
-        """Return a surrogate with the length-scale of known gradients, None if it is not due.
+        """Return a surrogate with a length-scale fitted to gradients, None if no refit is due.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Algorithms 1 and 2 of Kusner et al. (2015): a private choice and a private score of GP-UCB.
 
-The search runs on exact scores of protected records, and stays secret: one index and one noisy
-value leave it.
+The search runs on exact scores of protected records, and is secret: it releases one index and one
+noisy value.
 """
 
 import math
@@ -42,13 +42,13 @@ from skdpbo.surrogate import (
     maximum_information_gain_bound,
 )
 
-# The surrogate works with no less noise than this, so no less is drawn: the observations then
-# follow the model by which they are judged, also for noise_variance=0.
+# The surrogate needs at least this noise variance. Noise of this variance is drawn even for
+# noise_variance=0, so that the observations follow the surrogate's model.
 _LEAST_NOISE_VARIANCE = 1e-10
 # Scores further from 0 than this many prior standard deviations contradict the prior.
 _LARGEST_SCORE = 1e6
 _DEFAULT_LENGTH_SCALE = 0.2
-# What every search on protected validation records assumes.
+# Assumptions of every search on protected validation records.
 _SEARCH_ASSUMPTIONS = PrivateChoice("exponential", 1.0, 0.0).guarantee.assumptions
 _PRINTED_IS_VOID = (
     "the printed q bounds the noise of one observation where the largest of n_iter is released, "
@@ -66,11 +66,11 @@ class Kusner2015(FrozenParameters):
     mean; the score, if any, is released with Laplace noise: the largest observed one (Algorithm 1),
     or for ``noise_variance=0`` the exact one of the last candidate (Algorithm 2).
 
-    What is private: the protected records, but only **under the Gaussian-process prior** (status
-    "conditional"). Delta is the probability, over the draw of the scores from the prior and the
-    observation noise, that epsilon does not hold, so the statement says nothing of two given data
-    sets. Prefer the default mechanism, whose guarantee rests on no such assumption and which is far
-    more accurate: at epsilon = 1 the choice made here is nearly uniform over the candidates.
+    The protected records are private only **under the Gaussian-process prior** (status
+    "conditional"). Delta is the probability, over the scores drawn from the prior and the
+    observation noise, that epsilon does not hold; nothing is guaranteed for two given data sets.
+    Prefer the default mechanism, which does not need such an assumption and is far more accurate:
+    at epsilon = 1 the choice made here is nearly uniform over the candidates.
 
     Parameters
     ----------
@@ -90,11 +90,11 @@ class Kusner2015(FrozenParameters):
         gain, divided by 1 - 1/e.
     constants : {"corrected", "printed"}, default="corrected"
         Whether the score of Algorithm 1 uses the corrected q and split of delta, or the published
-        ones, for which the guarantee is **void**. The sensitivity of the choice is right as
-        published and the same for both.
+        ones, for which the guarantee is **void**. The published sensitivity of the choice is
+        correct, and used with both.
     A, tau : float, default=1.0, 0.1
         Positive constants of the regret :math:`A \exp(-T\tau/(\log T)^{d/4})` that Algorithm 2
-        assumes for the last of T candidates. The paper states none; the defaults illustrate.
+        assumes for the last of T candidates. The paper gives no values; the defaults are examples.
     acquisition : {"ucb", "branch_and_bound"}, default="ucb"
         GP-UCB, or with ``noise_variance=0`` the search of de Freitas et al. (2012), the paper's.
     score_center, score_scale : float, default=0.0, 1.0
@@ -104,7 +104,7 @@ class Kusner2015(FrozenParameters):
 
     See Also
     --------
-    skdpbo.DPBayesSearchCV : What searches with it.
+    skdpbo.DPBayesSearchCV : The searcher.
 
     Notes
     -----
@@ -161,13 +161,13 @@ class Kusner2015(FrozenParameters):
             )
         derived = {
             "_kernel": RBF(_DEFAULT_LENGTH_SCALE) if self.kernel is None else self.kernel,
-            # Of the noise that is drawn, and modelled.
+            # Variance of the noise, both drawn and modelled.
             "_variance": max(self.noise_variance, _LEAST_NOISE_VARIANCE),
         }
         set_fields(self, **derived)
 
     def guarantee(self, *, epsilon, delta, score_fraction):
-        """Return what choice and score promise together, under the prior.
+        """Return the guarantee of choice and score together, under the prior.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Kusner2015(FrozenParameters):
         delta : float
             Total of both releases, in (0, 1): the prior probability that a sensitivity fails.
         score_fraction : float
-            Share of the score in both, in [0, 1); 0 releases none.
+            Share of the score in both, in [0, 1); 0: no score is released.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class Kusner2015(FrozenParameters):
         delta : float
             Total of both releases, in (0, 1).
         score_fraction : float
-            Share of the score in both, in [0, 1); 0 releases none.
+            Share of the score in both, in [0, 1); 0: no score is released.
         source : RandomSource
             Of all noise.
 
@@ -246,18 +246,18 @@ class Kusner2015(FrozenParameters):
         shares = Shares.of(epsilon, delta, score_fraction)
         X = np.asarray(X, dtype=np.float64)
         public = {"n_candidates": len(X), "n_iter": n_iter, "correlation": self.dataset_correlation}
-        # Public, and so are their errors: computed before a protected score is read.
+        # Public, as are their errors; computed before a protected score is read.
         posterior = self._posterior(X)
         choice = formulas.choice_sensitivity(delta=shares.delta_choice, **public)
         score = self._score_sensitivity(X, shares, n_iter) if shares.epsilon_score else None
         gains = Gains(observe, len(X))
-        # Those for which the regret in the score's sensitivity is bounded, where there is a score.
+        # With a score, the betas of the regret bound in its sensitivity.
         share = shares.delta_score if shares.epsilon_score else shares.delta_choice
-        of = {"n_candidates": len(X), "delta": share, "constants": self.constants}
-        sqrt_betas = [math.sqrt(formulas.beta(t, **of)) for t in range(1, n_iter + 1)]
-        how = {"utilities": BranchAndBound(X)} if self.acquisition == "branch_and_bound" else {}
-        values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source, **how)
-        # The two releases (Alg. 1, lines 12 to 15): nothing else of the search leaves.
+        of_beta = {"n_candidates": len(X), "delta": share, "constants": self.constants}
+        sqrt_betas = [math.sqrt(formulas.beta(t, **of_beta)) for t in range(1, n_iter + 1)]
+        options = {"utilities": BranchAndBound(X)} if self.acquisition == "branch_and_bound" else {}
+        values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source, **options)
+        # The only two releases of the search (Alg. 1, lines 12 to 15).
         index = choose(posterior.mean, gains, choice, shares.epsilon_choice, source)
         if score is None:
             return index, None

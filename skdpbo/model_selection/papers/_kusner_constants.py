@@ -15,19 +15,19 @@ from skdpbo.surrogate import gp_ucb_sqrt_beta
 
 
 def beta(t, *, n_candidates, delta, constants="printed"):
-    r"""Squared multiplier beta_t of GP-UCB.
+    r"""Return the squared multiplier beta_t of GP-UCB.
 
     Printed (Alg. 1, line 4): :math:`\beta_t = 2 \log(|\Lambda| t^2 \pi^2 / (3 \delta))`, for which
-    all confidence intervals of one data set fail with probability at most delta / 2. Corrected:
-    at most delta / 4, as the score needs those of two data sets within half of delta.
+    some confidence interval of a data set fails with probability at most delta / 2. Corrected: at
+    most delta / 4, as the score needs those of two data sets within half of delta.
     """
-    # `gp_ucb_sqrt_beta` allows for the failure of half of its delta.
+    # The intervals of `gp_ucb_sqrt_beta` fail with probability at most half of its delta.
     share = {"printed": delta, "corrected": delta / 2}[constants]
     return gp_ucb_sqrt_beta(t, n_candidates, share) ** 2
 
 
 def data_set_change(*, n_candidates, delta, correlation, parts):
-    r"""Bound c on the change of any true score, which fails with probability delta / parts.
+    r"""Return a bound c on the change of any true score that fails with probability delta / parts.
 
     :math:`c = 2 \sqrt{(1 - k) \log(\mathrm{parts} \cdot |\Lambda| / \delta)}`. Printed: 3 parts in
     Alg. 1 (line 9), 2 in Alg. 2 (line 3); the corrected split of the score's delta has 4.
@@ -36,26 +36,27 @@ def data_set_change(*, n_candidates, delta, correlation, parts):
 
 
 def noise_change(*, n_iter, noise_variance, delta, constants):
-    r"""Bound q on how much observation noise moves the difference of two largest values.
+    r"""Return a bound q on the effect of observation noise on the difference of two largest values.
 
-    Printed (Alg. 1, line 10): :math:`q = \sigma \sqrt{8 \log(3 / \delta)}`, a tail bound for one
-    noise; but the largest value is the one whose noise is large. Corrected: for all 2 T noises of
-    two runs, :math:`q = \sigma \sqrt{8 \log(8 T / \delta)}`, failing with probability delta / 4.
+    Printed (Alg. 1, line 10): :math:`q = \sigma \sqrt{8 \log(3 / \delta)}`, a tail bound for a
+    single noise value; but the largest observation tends to have a large noise. Corrected: for all
+    2 T noise values of two runs, :math:`q = \sigma \sqrt{8 \log(8 T / \delta)}`, failing with
+    probability delta / 4.
     """
     argument = {"printed": 3, "corrected": 8 * n_iter}[constants] / delta
     return math.sqrt(8 * noise_variance * math.log(argument))
 
 
 def regret_constant(noise_variance):
-    r"""Constant :math:`C_1 = 8 / \log(1 + \sigma^{-2})` of GP-UCB's regret (Alg. 1, line 11)."""
+    r"""Return :math:`C_1 = 8 / \log(1 + \sigma^{-2})` of GP-UCB's regret (Alg. 1, line 11)."""
     return 8 / math.log1p(1 / noise_variance)
 
 
 def choice_sensitivity(*, n_candidates, n_iter, delta, correlation):
-    r"""Largest change of the posterior mean of any candidate (Theorem 1).
+    r"""Return the largest change of the posterior mean of any candidate (Theorem 1).
 
     :math:`2 \sqrt{\beta_{T+1}} + c`. It holds with probability 1 - delta under the prior, as
-    published: only the intervals at T + 1 are used, and they fail rarely.
+    published, since only the intervals at T + 1 are used.
     """
     sqrt_beta = math.sqrt(beta(n_iter + 1, n_candidates=n_candidates, delta=delta))
     c = data_set_change(n_candidates=n_candidates, delta=delta, correlation=correlation, parts=3)
@@ -65,10 +66,10 @@ def choice_sensitivity(*, n_candidates, n_iter, delta, correlation):
 def score_sensitivity(
     *, n_candidates, n_iter, delta, correlation, noise_variance, information_gain, constants
 ):
-    r"""Largest change of the best observed value (Theorem 3).
+    r"""Return the largest change of the best observed value (Theorem 3).
 
-    :math:`\sqrt{C_1 \beta_T \gamma_T / T} + c + q`. With the printed constants the events behind
-    it fail with a probability above delta: use the corrected ones.
+    :math:`\sqrt{C_1 \beta_T \gamma_T / T} + c + q`. With the printed constants it fails with a
+    probability above delta: use the corrected ones.
     """
     beta_T = beta(n_iter, n_candidates=n_candidates, delta=delta, constants=constants)
     mean_regret = math.sqrt(regret_constant(noise_variance) * beta_T * information_gain / n_iter)
@@ -82,14 +83,14 @@ def score_sensitivity(
 
 
 def exact_score_regret(*, n_iter, n_features, A, tau):
-    r"""Assumed regret :math:`A \exp(-T \tau / (\log T)^{d/4})` of the last point (Theorem 5)."""
+    r"""Return :math:`A \exp(-T \tau / (\log T)^{d/4})`, the regret assumed in Theorem 5."""
     if n_iter < 2:
         raise ValueError("n_iter must be at least 2: the regret bound is void for one evaluation.")
     return A * math.exp(-n_iter * tau / math.log(n_iter) ** (n_features / 4))
 
 
 def exact_score_sensitivity(*, n_candidates, n_iter, n_features, delta, correlation, A, tau):
-    """Largest change of the exact score at the last point (Alg. 2, Theorem 5)."""
+    """Return the largest change of the exact score at the last point (Alg. 2, Theorem 5)."""
     c = data_set_change(n_candidates=n_candidates, delta=delta, correlation=correlation, parts=2)
     return exact_score_regret(n_iter=n_iter, n_features=n_features, A=A, tau=tau) + c
 
@@ -97,11 +98,11 @@ def exact_score_sensitivity(*, n_candidates, n_iter, n_features, delta, correlat
 def lipschitz_score_sensitivity(
     *, smallest, largest, lipschitz, bound, n_records, constants="corrected"
 ):
-    r"""Largest change of the score of two models, of any two candidates (Alg. 3, Theorem 7).
+    r"""Return the largest difference of the scores of two candidates (Alg. 3, Theorem 7).
 
     :math:`\min\{g^*/m, 2L/(m\lambda_{\min})\} +
-    L(\lambda_{\max}-\lambda_{\min})/(\lambda_{\max}\lambda_{\min})`; the printed one has L in the
-    place of 2 L, which is half of what one record can change.
+    L(\lambda_{\max}-\lambda_{\min})/(\lambda_{\max}\lambda_{\min})`; printed with L in place of
+    2 L, which underestimates the effect of a record by a factor of 2.
 
     Parameters
     ----------

@@ -36,9 +36,9 @@ class Kusner2015Lipschitz(FrozenParameters):
     candidates, plus Laplace noise for the largest difference of the scores of any two candidates on
     any two neighbouring data sets.
 
-    What is private: the protected records; the choice without further assumption, the score for the
-    training problems described in the Notes (status "conditional"). For a public trajectory the
-    noise of the default mechanism is smaller and assumes nothing.
+    The protected records are private: in the choice without further assumptions, in the score for
+    the training problems described in the Notes (status "conditional"). For a public trajectory the
+    default mechanism has less noise and needs no assumptions.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ class Kusner2015Lipschitz(FrozenParameters):
     trajectory : {"public", "secret"}, default="public"
         "public": candidates are proposed from public scores, and the choice is among those visited.
         "secret", as published: the search runs on exact scores of the protected records, by the
-        `acquisition` of `DPBayesSearchCV` and a Gaussian process of kernel ``RBF(0.2)``; which
-        candidates it visits decides the score before noise, and nothing else. All `n_candidates`
-        are trained and scored, so that neither the choice nor the running time follows the visits.
-        Needs ``guide=False``, and `lambda_name` as the only parameter of the search.
+        `acquisition` of `DPBayesSearchCV` and a Gaussian process of kernel ``RBF(0.2)``; the visits
+        affect the score before noise alone. All `n_candidates` are trained and scored, so that
+        neither the choice nor the running time depends on the visits. Needs ``guide=False``, and
+        `lambda_name` as the only parameter of the search.
 
     See Also
     --------
-    skdpbo.DPBayesSearchCV : What searches with it.
+    skdpbo.DPBayesSearchCV : The searcher.
 
     Notes
     -----
@@ -74,10 +74,10 @@ class Kusner2015Lipschitz(FrozenParameters):
     most 1 give logistic and hinge losses that constant. The sensitivity is
     :math:`\min\{g^*/m, 2L/(m\lambda_{\min})\} +
     L(\lambda_{\max}-\lambda_{\min})/(\lambda_{\max}\lambda_{\min})`, where the second entry of the
-    minimum also needs a loss that is the same for every record at w = 0, which leaves out records
-    that cannot be scored: they have the largest loss. A public trajectory could do without the
-    second term; a secret one cannot, as two neighbours may visit other candidates. The term is for
-    candidates that differ in :math:`\lambda` alone.
+    minimum also needs a loss that is the same for every record at w = 0. Records that cannot be
+    scored violate this, as they have the largest loss. The second term, for candidates that differ
+    in :math:`\lambda` alone, is needed for a secret trajectory, which may visit other candidates on
+    a neighbouring data set.
 
     References
     ----------
@@ -124,7 +124,7 @@ class Kusner2015Lipschitz(FrozenParameters):
             raise ValueError(f"lambda_name={self.lambda_name!r} is not a parameter of every space.")
         others = {name for params in candidates for name in params} - {self.lambda_name}
         if others and self.trajectory == "secret":
-            # Neighbours may visit models that differ in them, by more than the range of lambda.
+            # On neighbouring data sets the visited models may differ in the other parameters, too.
             raise ValueError(
                 f'trajectory="secret" needs lambda_name={self.lambda_name!r} as the only parameter '
                 f"of the search, got {', '.join(sorted(others))} as well: the sensitivity of the "
@@ -138,14 +138,14 @@ class Kusner2015Lipschitz(FrozenParameters):
         return [float(value) for value in values]
 
     def guarantee(self, *, epsilon, score_fraction):
-        """Return what choice and score promise together.
+        """Return the guarantee of choice and score together.
 
         Parameters
         ----------
         epsilon : float, int or Fraction
             Total of both releases, > 0.
         score_fraction : float
-            Share of the score, in [0, 1); 0 releases none and the choice is proved.
+            Share of the score, in [0, 1); 0: no score is released, and the guarantee is proved.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class Kusner2015Lipschitz(FrozenParameters):
         """
         choice = PrivateChoice("permute_and_flip", epsilon, score_fraction)
         proved = choice.guarantee
-        # Without a score nothing rests on the assumptions of the paper.
+        # The choice does not need the assumptions of the paper.
         if not choice.epsilon_score:
             return proved
         steps = (
@@ -181,7 +181,7 @@ class Kusner2015Lipschitz(FrozenParameters):
         return guarantee.voided(_PRINTED_IS_VOID) if self.constants == "printed" else guarantee
 
     def smallest_visited(self, X, totals, largest, *, n_iter, acquisition, sqrt_beta, source):
-        """Smallest total loss on a trajectory that follows exact scores. Protected.
+        """Return the smallest total loss on a trajectory guided by exact scores. Protected.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class Kusner2015Lipschitz(FrozenParameters):
         sqrt_beta : float
             Of "ucb".
         source : RandomSource
-            Of the observation noise, whose variance is next to zero.
+            Of the observation noise, whose variance is nearly zero.
 
         Returns
         -------
@@ -208,9 +208,9 @@ class Kusner2015Lipschitz(FrozenParameters):
         # GP-UCB maximises: the gain is 1 minus the mean loss over its bound.
         gains = [None if total is None else 1 - total / largest for total in totals]
         posterior = CandidatePosterior(RBF(_LENGTH_SCALE), X, noise_variance=_LEAST_NOISE_VARIANCE)
-        how = {"utilities": expected_improvement} if acquisition == "ei" else {}
+        options = {"utilities": expected_improvement} if acquisition == "ei" else {}
         usable = Gains(gains.__getitem__, len(gains))
-        run_gp_ucb(posterior, usable, float, [sqrt_beta] * n_iter, source, **how)
+        run_gp_ucb(posterior, usable, float, [sqrt_beta] * n_iter, source, **options)
         return min(totals[k] for k in posterior.observed)
 
     def release_score(self, total_min, *, lambdas, units, bound, n_records, epsilon, source):
@@ -246,10 +246,10 @@ class Kusner2015Lipschitz(FrozenParameters):
         return min(max(int(mechanism.release(int(total_min), source)), 0), n_records * units)
 
     def integer_sensitivity(self, lambdas, *, units, bound, n_records):
-        """Sensitivity of the smallest total loss, in its own integer units, rounded up.
+        """Return the sensitivity of the smallest total loss in integer units, rounded up.
 
-        Every record's loss was rounded to a unit, so two totals may differ by n_records units more
-        than the real ones; but never by more than n_records * units.
+        Rounding the losses to integers adds up to n_records units to the difference of two totals,
+        which is at most n_records * units in any case.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class Kusner2015Lipschitz(FrozenParameters):
             n_records=n_records,
             constants=self.constants,
         )
-        # From units of the loss to integers, for the sum of m losses in the place of their mean.
+        # From the mean of m losses to their sum, in integer units.
         total = sensitivity / Fraction(float(bound)) * n_records * units
         # Each of the records' losses was rounded by at most half a unit, in both data sets.
         return min(math.ceil(total) + n_records, n_records * units)

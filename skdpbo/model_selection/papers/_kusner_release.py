@@ -1,7 +1,7 @@
-"""Searches on protected scores, and the two releases of Kusner et al. (2015) from its posterior.
+"""Searches on protected scores, and the two releases of Kusner et al. (2015) from the posterior.
 
-Everything that these functions exchange is protected: candidates visited, values observed, and
-posterior means. What `choose` and `add_laplace` return is released.
+The values that these functions exchange are protected: candidates visited, values observed, and
+posterior means. The results of `choose` and `add_laplace` are released.
 """
 
 import math
@@ -24,13 +24,13 @@ from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.privacy._checks import check_delta, check_within
 from skdpbo.surrogate import log_expected_improvement, upper_confidence_bound
 
-# Allowed for the rounding error of a posterior mean, in prior standard deviations.
+# Bound of the rounding error of a posterior mean, in prior standard deviations.
 _ROUNDING = 2.0**-10
-# Lattice steps by which rounding may move the difference of two best observed scores, with the step
-# of the score at least twice that of the observations, as 8 log(3) > 4: one for the score itself,
-# half of one for each end of a rounded observation, a quarter for each end's noise.
+# Bound, in lattice steps, of the effect of rounding on the difference of two best observed scores.
+# The step of the score is at least twice that of the observations, as 8 log(3) > 4: one for the
+# score itself, half of one for each rounded observation, a quarter for the noise of each.
 _SCORE_ROUNDINGS = 3
-# Smallest sensitivity of a value of the order of 1 that a float can honour.
+# Smallest sensitivity for which values of the order of 1 are precise enough in floating point.
 _LEAST_SENSITIVITY = 2.0**-20
 
 
@@ -45,11 +45,11 @@ class Shares:
 
     @classmethod
     def of(cls, epsilon, delta, score_fraction):
-        """Split epsilon and delta in the same proportion; errors name the parameter at fault."""
+        """Split epsilon and delta in the same proportion; errors name the parameter."""
         check_within(score_fraction, "score_fraction", "[0, inf)")
         if check_delta(delta) == 0:
             raise ValueError("delta must be positive: the sensitivities hold up to a probability.")
-        # Used as a calculator: its two shares add up to epsilon exactly, as fractions.
+        # PrivateChoice computes two shares that add up to epsilon exactly, as fractions.
         choice = PrivateChoice("exponential", epsilon, score_fraction)
         delta_score = float(delta) * float(score_fraction)
         delta_choice = float(delta) - delta_score
@@ -77,7 +77,7 @@ class Gains:
         self.is_usable = np.ones(n_candidates, dtype=bool)
 
     def __call__(self, k):
-        """Gain of candidate k in [0, 1], or None if it cannot be trained."""
+        """Return the gain of candidate k in [0, 1], or None if it cannot be trained."""
         k = int(k)
         if k not in self._known:
             # Nothing may reveal that k was visited: no warning, no error.
@@ -87,7 +87,7 @@ class Gains:
                 if gain is not None:
                     gain, error = attempt(float, gain)
             is_gain = error is None and (gain is None or 0.0 <= gain <= 1.0)
-            # The worst gain for an error: raised, it would reveal which candidate was visited.
+            # An error gives the worst gain: raising it would reveal the visited candidate.
             self._known[k] = gain if is_gain else 0.0
             self.is_usable[k] = self._known[k] is not None
         return self._known[k]
@@ -104,9 +104,9 @@ class Gains:
 class BranchAndBound:
     """Search of de Freitas, Smola & Zoghi (2012), on a finite set in place of their lattice.
 
-    In turn: observe relevant candidates until each of them is within a radius of an observed one;
-    keep those whose upper confidence bound reaches the largest lower one; halve the radius. Where
-    all that are left have been observed, the best is observed again.
+    Repeat: observe relevant candidates until each of them is within a radius of an observed one;
+    keep those whose upper confidence bound reaches the largest lower one; halve the radius. Once
+    all relevant candidates have been observed, the best is observed again.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class BranchAndBound:
         self._radius = self._distances.max()
 
     def __call__(self, posterior, sqrt_beta):
-        """Return utilities of the candidates: the largest is to be observed."""
+        """Return utilities of the candidates; the one with the largest is observed next."""
         if not len(posterior):
             return -self._distances  # the candidate in the middle first
         gaps = np.linalg.norm(self._X - self._X[posterior.observed[-1]], axis=1)
@@ -145,7 +145,7 @@ def _gp_ucb(posterior, sqrt_beta):
 
 
 def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb):
-    """Observe T candidates by GP-UCB (Alg. 1, lines 3 to 8); the posterior then holds them.
+    """Observe T candidates by GP-UCB (Alg. 1, lines 3 to 8) and add them to the posterior.
 
     Parameters
     ----------
@@ -153,13 +153,13 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb
         The prior, with the variance of the observation noise; filled here.
     gains : Gains
     modelled : callable
-        From a gain to the value that the prior is about.
+        From a gain to the modelled score.
     sqrt_betas : sequence of float of length T
     source : RandomSource
         Of the observation noise.
     utilities : callable
-        ``utilities(posterior, sqrt_beta)``, of which the largest is observed: those of GP-UCB, or
-        a `BranchAndBound`.
+        ``utilities(posterior, sqrt_beta)``; the candidate with the largest is observed next. Those
+        of GP-UCB, or a `BranchAndBound`.
 
     Returns
     -------
@@ -169,8 +169,8 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb
     sd = math.sqrt(posterior.noise_variance)
     step = _step(sd)
     noise = GaussianMechanism(mu=1.0, sensitivity=sd, lattice=step, n_draws=len(sqrt_betas))
-    # mu = 1 and sensitivity sd: noise of variance sd^2, from the sampler of the other releases.
-    # All at once, before a gain is read: the draws do not depend on who is visited.
+    # mu = 1 and sensitivity sd give noise of variance sd^2, from the sampler of the releases. All
+    # is drawn before a gain is read, so that the draws do not depend on the visits.
     alphas = noise.release(np.zeros(len(sqrt_betas), dtype=np.int64), source).tolist()
     values = []
     for sqrt_beta, alpha in zip(sqrt_betas, alphas, strict=True):
@@ -195,7 +195,7 @@ def choose(mean, gains, sensitivity, epsilon, source):
     mean : ndarray of shape (n_candidates,)
         mu_T, protected.
     gains : Gains
-        They know whether the candidate can be trained.
+        Know whether the drawn candidate can be trained.
     sensitivity : float
         Largest change of an entry of `mean`.
     epsilon : Fraction
@@ -211,8 +211,8 @@ def choose(mean, gains, sensitivity, epsilon, source):
     losses = -to_lattice(mean, step)  # the mechanism prefers small ones
     mechanism = ExponentialMechanism(epsilon, lattice_units(with_rounding, step))
     while True:
-        # Who can be trained is public, who was visited is not: a candidate that was not visited and
-        # cannot be trained is drawn again, so that the law is the same whoever was visited.
+        # The visits are secret. Drawing again if the drawn candidate cannot be trained, which is
+        # public, makes the distribution independent of the visits.
         usable = np.flatnonzero(gains.is_usable)
         index = int(usable[mechanism.select(losses[usable], source=source)])
         if gains(index) is not None:
@@ -223,7 +223,7 @@ def add_laplace(value, sensitivity, epsilon, source):
     """Release value + Laplace noise of scale sensitivity / epsilon (Alg. 1, lines 14 and 15)."""
     sensitivity = max(sensitivity, _LEAST_SENSITIVITY)
     step = _step(sensitivity)
-    # Value and noise are integers of a public step: no bit of a float reveals more.
+    # Value and noise are multiples of a public step, so that floating-point bits reveal nothing.
     mechanism = DiscreteLaplace(epsilon, lattice_units(sensitivity, step, _SCORE_ROUNDINGS))
     return from_lattice(mechanism.release(to_lattice(value, step), source), step)
 
@@ -234,12 +234,12 @@ def laplace_noise_std(sensitivity, epsilon):
 
 
 def _step(scale):
-    """Public lattice step: a power of two, between 2^-31 and 2^-30 of `scale`."""
+    """Return a public lattice step: a power of two, between 2^-31 and 2^-30 of `scale`."""
     return math.ldexp(1.0, math.frexp(scale)[1] - 31)
 
 
 def lattice_units(sensitivity, step, roundings=1):
-    """Integer sensitivity: rounded up, and one unit for each rounding of the values to the step."""
+    """Return the integer sensitivity: rounded up, plus one for each rounding to the step."""
     return math.ceil(Fraction(sensitivity) / Fraction(step)) + roundings
 
 
@@ -250,7 +250,7 @@ def check_kernel(kernel, X):
     if not np.abs(kernel.diag(X) - 1.0).max() <= 1e-9:  # also NaN
         raise ValueError("kernel must have variance 1 at every candidate.")
     with np.errstate(all="ignore"):
-        # Of two tables, as the posterior asks: Matern is not finite there at one point twice for
-        # nu above 19.
+        # With two arguments, as in the posterior: there Matern with nu above 19 is not finite for
+        # equal points.
         if not np.isfinite(kernel(X[:100], X)).all():
             raise ValueError(f"kernel must have finite values, got {kernel}.")

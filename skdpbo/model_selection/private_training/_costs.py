@@ -1,10 +1,10 @@
-"""Cost of training each candidate as its private steps state it.
+"""Cost of training each candidate, as stated by its private steps.
 
-Costs state their ``kind`` first and are then given the budget of one trial: they are set to it and
-computed again.
+The ``kind`` of the costs is determined first. Then the budget of one trial is given to the private
+steps, and their costs are computed again.
 
-A private step states what it costs for finite rows: if a step before it overflows on one record,
-that record decides whether there is a model, which no noise hides.
+A private step states its cost for finite rows: if an earlier step overflows on one record, that
+record decides whether there is a model, and no noise hides that.
 """
 
 import math
@@ -37,12 +37,12 @@ from skdpbo.privacy._conversions import mu_from_pure_epsilon, pure_epsilon_from_
 from skdpbo.privacy._guarantee import joint_terms
 from skdpbo.privacy.selection._selection_total import distance_cost
 
-# How much of the budget is left unused, in turn, when a cost comes out above the request.
+# Shares of the budget left unused, tried in turn until the cost is at most the request.
 UNUSED_SHARES = (0.0, *(2.0**-k for k in (50, 40, 30, 20, 10, 5, 2)))
 
 
 def gaussian_budget(mu, delta):
-    """The mu-GDP guarantee at `delta`, or at a smaller one if no positive epsilon is there."""
+    """Return the mu-GDP guarantee at `delta`, or at a smaller one until epsilon is positive."""
     # A tiny mu is (0, delta)-DP already at this delta.
     epsilon = epsilon_from_mu(mu, delta)
     while not epsilon > 0:
@@ -52,12 +52,12 @@ def gaussian_budget(mu, delta):
 
 
 def kind_of(guarantees):
-    """Kind of the costs: "gaussian", "pure" or "approximate"."""
+    """Return the kind of the costs: "gaussian", "pure" or "approximate"."""
     kinds = {
         "pure" if g.delta == 0 else "approximate" if g.mu is None else "gaussian"
         for g in guarantees
     }
-    # The weakest of them: a pure cost is also mu-GDP, and all are (epsilon, delta).
+    # The weakest kind: a pure cost is also mu-GDP, and every cost is an (epsilon, delta).
     for kind in ("approximate", "gaussian"):
         if kind in kinds:
             return kind
@@ -68,7 +68,7 @@ def within(cost, budget):
     """Whether a cost is at most a budget."""
     if budget.mu is None:
         return cost.epsilon <= budget.epsilon and cost.delta <= budget.delta
-    # A pure cost need not state a mu: that of its epsilon counts.
+    # A pure cost need not state a mu: use that of its epsilon.
     mu = cost.mu if cost.delta > 0 else mu_from_pure_epsilon(cost.epsilon)
     return mu <= budget.mu
 
@@ -85,7 +85,7 @@ def costs_of_groups(models, n_samples):
     Raises
     ------
     ValueError
-        If one costs a group more than a record, which was budgeted.
+        If a fit costs a group more than a record.
     """
     costs = [
         tuple(stated_guarantee(model, n_samples, groups=groups) for groups in (False, True))
@@ -102,13 +102,13 @@ def costs_of_groups(models, n_samples):
 
 
 def _sizes(cost):
-    """Return the numbers of a cost; all of one that is at most another are at most the other's."""
+    """Return the numbers of a cost, each of which grows with the privacy loss."""
     mu = math.inf if cost.mu is None else cost.mu
     return cost.epsilon, cost.delta, mu, cost.statistical_distance
 
 
 def merged_trial(budget, candidates, mechanism):
-    """Statement of one trial: the budget, on all that the candidates' costs rest on.
+    """Return the guarantee of one trial: the budget, with the assumptions of all candidates.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def merged_trial(budget, candidates, mechanism):
     """
     costs = [cost for steps in candidates for cost in steps]
     distance = max(math.fsum(cost.statistical_distance for cost in steps) for steps in candidates)
-    # Delta states the distance as well; the curve itself is that of mu.
+    # Delta includes the statistical distance; the privacy profile itself is that of mu.
     extra = distance_cost(budget.epsilon, distance)
     return replace(
         budget,
@@ -132,7 +132,7 @@ def merged_trial(budget, candidates, mechanism):
 
 
 class StatedCosts:
-    """Candidates whose private steps state what they cost, and are set to a budget.
+    """Costs of candidates whose private steps state them and can be set to a budget.
 
     Parameters
     ----------
@@ -142,6 +142,13 @@ class StatedCosts:
     delta : float
         Of the whole.
     n_samples : int or None
+        Number of training rows.
+
+    Attributes
+    ----------
+    delta : float
+        Smallest delta of a trial: 0, as it can be set.
+    kind : {"gaussian", "pure", "approximate"}
     """
 
     delta = 0.0
@@ -150,7 +157,7 @@ class StatedCosts:
         self._n_samples = n_samples
         self._models = models
         self._steps = [private_steps(model) for model in models]
-        # A candidate that set its own epsilon would be trained at another cost than is charged.
+        # A candidate that set its own epsilon would be trained at another cost than the charge.
         for steps, params in zip(self._steps, candidates, strict=True):
             budgets = {prefix + name for prefix in steps for name in ("epsilon", "delta")}
             taken = sorted(budgets & set(params))
@@ -160,20 +167,18 @@ class StatedCosts:
                     "step from its own epsilon and delta."
                 )
         for model in models:
-            # Else the share of zeros among protected values would decide on the output's type.
-            if isinstance(model, ColumnTransformer):
-                model.set_params(sparse_threshold=0)
-            for value in model.get_params(deep=True).values():
+            # Else the type of the output would depend on the share of zeros in protected values.
+            for value in (model, *model.get_params(deep=True).values()):
                 if isinstance(value, ColumnTransformer):
                     value.set_params(sparse_threshold=0)
-        # At epsilon 1, before any budget is known: a step is taken to state one kind for all.
+        # At epsilon 1, as no budget is known yet: the kind is assumed not to depend on epsilon.
         self.kind = kind_of(
             self._stated(step, 1.0, delta) for steps in self._steps for step in steps.values()
         )
 
     def trial(self, budget):
-        """Set the budget of every step; return the statement of one trial."""
-        # Each of k steps gets 1 / k of the (squared) budget, and states again what it promises.
+        """Set the budget of every step; return the guarantee of one trial."""
+        # Each of k steps gets 1 / k of the (squared) budget, and states its guarantee again.
         candidates = [
             [self._fitting(step, _share(budget, len(steps))) for step in steps.values()]
             for steps in self._steps
@@ -192,7 +197,7 @@ class StatedCosts:
         epsilon = share.epsilon
         for unused in UNUSED_SHARES:
             cost = self._stated(step, epsilon * (1 - unused), share.delta)
-            # A pure step is mu-GDP only at a smaller epsilon than that of the share at its delta.
+            # A pure step that is mu-GDP has a smaller epsilon than the share has at its delta.
             if unused == 0 and share.mu is not None and cost.delta == 0:
                 epsilon = pure_epsilon_from_mu(share.mu)
                 cost = self._stated(step, epsilon, share.delta)
@@ -205,7 +210,7 @@ class StatedCosts:
         )
 
     def _stated(self, step, epsilon, delta):
-        """Set the budget of a step and ask what it promises."""
+        """Set the budget of a step and return its stated guarantee."""
         names = step.get_params(deep=False)
         if "epsilon" not in names:
             raise ValueError(
@@ -217,18 +222,18 @@ class StatedCosts:
 
 
 def _share(budget, n_steps):
-    """Part of a trial's budget for each of its private steps, by composition."""
+    """Return the budget of each private step of a trial, by composition."""
     if n_steps == 1:
         return budget
     if budget.mu is not None:
-        # mu^2 adds up (Dong, Roth & Su 2022, Corollary 3.3); the factor covers the rounding.
+        # mu^2 adds up (Dong, Roth & Su 2022, Corollary 3.3); the last factor covers rounding.
         return gaussian_budget(budget.mu / math.sqrt(n_steps) * (1 - 1e-12), budget.delta)
     part = (1 - 1e-12) / n_steps
     return PrivacyGuarantee(epsilon=budget.epsilon * part, delta=budget.delta * part)
 
 
 def _codes_are_finite(step):
-    # A missing value that is a category has a code of its own, NaN by default.
+    # A missing value that is a category is encoded by `encoded_missing_value`, NaN by default.
     missing = any(
         category is None or category != category
         for of_column in step.categories
@@ -238,8 +243,8 @@ def _codes_are_finite(step):
     return all(isinstance(code, numbers.Real) and np.isfinite(code) for code in codes)
 
 
-# Checked for the largest and the smallest numbers and for any object that can be hashed. All
-# others, those that multiply or call a function, overflow or raise for some finite row.
+# Checked with the largest and smallest numbers and with any hashable object. All other steps
+# multiply or call a function, and overflow or raise for some finite row.
 _KEEP_FINITE = {
     Binarizer: always,
     FunctionTransformer: lambda step: step.func is None,
@@ -250,7 +255,7 @@ _KEEP_FINITE = {
 
 
 def risky_steps(estimator):
-    """Names of the steps, other than the private ones, that may not keep a finite row finite.
+    """Return the names of the steps, not private, that may not keep a finite row finite.
 
     Parameters
     ----------
@@ -264,7 +269,7 @@ def risky_steps(estimator):
     names = []
     for prefix, step, inner in nodes(estimator):
         if type(step) is TransformedTargetRegressor:
-            # Fitting also inverts some targets, to compare.
+            # Its fit also inverts some targets, as a check.
             functions = [f for f in ("func", "inverse_func") if getattr(step, f) is not None]
             names += [f"{function} of {step_name(step, prefix)}" for function in functions]
         keeps = is_private(step) or inner is not None
@@ -274,5 +279,5 @@ def risky_steps(estimator):
 
 
 def finite_assumption(names):
-    """Return the assumption that a guarantee rests on for `risky_steps`."""
+    """Return the text of the assumption that a guarantee makes on `risky_steps`."""
     return f"every record stays finite, and raises no error or warning, in {', '.join(names)}"

@@ -1,7 +1,8 @@
-"""Cost of training each candidate as the user declares it: a guarantee or a whole privacy profile.
+"""Cost of training each candidate, as declared by the user: a guarantee or a privacy profile.
 
 Declared guarantees are compared with the budget of one trial. With a profile, the score gets the
-largest budget with which the whole fits: a trial costs the larger of its training and its score.
+largest budget with which the total is within epsilon and delta: a trial costs the larger of its
+training and its score.
 """
 
 from sklearn.base import clone
@@ -29,7 +30,7 @@ _STATEMENT = {
 
 
 def declared_costs(models, candidates, declaration, n_samples):
-    """Costs of the candidates by `estimator_guarantee`.
+    """Return the costs of the candidates declared by `estimator_guarantee`.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def declared_costs(models, candidates, declaration, n_samples):
     """
     known = isinstance(declaration, PrivacyGuarantee | PrivacyProfile)
     if callable(declaration) and not known and not takes_epsilon_alone(declaration):
-        # A clone: the user's function may change or keep what it is given.
+        # A clone: the user's function may change or store its argument.
         stated = [declared_cost(declaration(clone(model), n_samples)) for model in models]
     else:
         for key in {key for params in candidates for key in params}:
@@ -78,7 +79,7 @@ class DeclaredCosts:
         self.delta = max(cost.delta for cost in costs)
 
     def trial(self, budget):
-        """Check that every candidate fits; return the statement of one trial."""
+        """Check that no candidate costs more than a budget; return the guarantee of one trial."""
         for cost in self._costs:
             if not within(cost, budget):
                 at_most = f"epsilon={budget.epsilon:.6g}, delta={budget.delta:.6g}"
@@ -95,7 +96,7 @@ class DeclaredCosts:
 
 
 class ProfileCosts:
-    """Costs of which one at least is a whole privacy profile.
+    """Costs of which at least one is a privacy profile.
 
     Parameters
     ----------
@@ -106,17 +107,17 @@ class ProfileCosts:
     kind = "profile"
 
     def __init__(self, costs):
-        # One that is stated for all candidates is looked at once.
+        # Without repetitions: often one profile is declared for all candidates.
         profiles = [as_profile(cost) for cost in dict.fromkeys(costs)]
         self._training = largest_profile(profiles, **_STATEMENT).assuming(_DECLARED)
 
     def score_budget(self, rule, epsilon, delta):
-        """Largest Gaussian budget of a score with which the whole fits epsilon and delta.
+        """Return the largest Gaussian budget of a score with a total within epsilon and delta.
 
         Raises
         ------
         ValueError
-            If the training alone does not fit, with what it costs.
+            If the training alone costs more; the error names its cost.
         """
         if not delta > 0:
             raise ValueError(
@@ -147,5 +148,5 @@ class ProfileCosts:
         return gaussian_budget(mu, delta)
 
     def trial(self, budget):
-        """Profile of one trial: at each epsilon the larger of training and score."""
+        """Return the profile of one trial: at each epsilon the larger of training and score."""
         return largest_profile([self._training, PrivacyProfile(budget)])

@@ -1,11 +1,11 @@
 """Private trainings of a descent: their budget, from public numbers alone, and their losses.
 
-Theorem (docs/theory/private_descent.md): b T trainings of mu_a and one of mu_z cost
-training records mu with b T mu_a^2 + mu_z^2 = mu^2; validation records pay for gradients and score
-alone. A record is in one part, so that both may cost the whole.
+Theorem (docs/theory/private_descent.md): b T trainings of mu_a and one of mu_z cost training
+records mu with b T mu_a^2 + mu_z^2 = mu^2. Validation records pay for gradients and the score
+alone. A record is in one part only, so that each part may cost the whole budget.
 
-Nothing leaves a training but the losses, which go into a gradient with noise, and of the last one
-the model.
+Only the losses of a training are used, in gradients with noise; of the last training, the model is
+released.
 """
 
 from dataclasses import dataclass, replace
@@ -27,22 +27,22 @@ from skdpbo.model_selection.private_training._trials import TrialRandomness, att
 from skdpbo.model_selection.rows._protected import NotPickled
 from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, mu_from_epsilon
 
-# Share of the released model in the squared budget of the training records.
+# Share of mu^2 of the training records that the released model gets.
 _LAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingsPlan(TrialPlan):
-    """Public plan of a descent with private trainings; ``budget`` is that of one in a step.
+    """Public plan of a descent with private trainings; ``budget`` is that of one training.
 
     Attributes
     ----------
     last : PrivacyGuarantee or None
-        Budget of the training of the released model; None where there is none.
+        Budget of the training of the released model; None if no model is released.
     stated : tuple of PrivacyGuarantee
-        What one training states with the parameters of the start: in a step, and the last one.
+        Cost with the parameters of the start: of a training in a step, and of the last training.
     n_trainings : int
-        Largest number of trainings of the steps.
+        Largest number of trainings in all steps.
     estimator : estimator
     n_samples : int or None
         Number of training rows.
@@ -55,7 +55,7 @@ class TrainingsPlan(TrialPlan):
     n_samples: int | None
 
     def model(self, params, budget, *, groups=False):
-        """Return a model with its budget set, None where its cost is not what has been stated.
+        """Return a model with its budget set, None if its cost exceeds the stated one.
 
         Parameters
         ----------
@@ -64,24 +64,24 @@ class TrainingsPlan(TrialPlan):
         budget : PrivacyGuarantee
             `budget` or `last`.
         groups : bool, default=False
-            Whether it is trained with groups, whose cost has been stated, too.
+            Whether it is trained with groups, whose cost has been stated as well.
         """
-        # An error would end the fit after the charge; the parameters are released.
-        found, _ = attempt(_priced, self.estimator, params, budget, self.n_samples)
+        # An error is not raised: it would end the fit after the charge.
+        found, _ = attempt(_budgeted_model, self.estimator, params, budget, self.n_samples)
         if found is None:
             return None
         (model, cost), number = found, [self.budget, self.last].index(budget)
-        known = _covered(cost, self.stated[number])
-        if known and groups:
-            # Beside the model of the plan, whose cost for a group is in the guarantee.
+        is_stated = _assumes_no_more(cost, self.stated[number])
+        if is_stated and groups:
+            # Compared with the model of the plan, whose cost for a group is in the guarantee.
             both = [model, self.models[number]]
             costs, _ = attempt(costs_of_groups, both, self.n_samples)
-            known = costs is not None and _covered(*(of_group for _, of_group in costs))
-        return model if known else None
+            is_stated = costs is not None and _assumes_no_more(*(group for _, group in costs))
+        return model if is_stated else None
 
 
-def _covered(cost, stated):
-    """Whether a cost rests on no more than what has been stated."""
+def _assumes_no_more(cost, stated):
+    """Whether a cost has no other assumptions, status or distance than the stated one."""
     return (
         set(cost.assumptions) <= set(stated.assumptions)
         and cost.status == stated.status
@@ -98,11 +98,11 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
     start : dict
         Parameters of the first point.
     n_trainings : int
-        Of the steps.
+        In all steps.
     releases_model : bool
-        Whether one more model is trained in the end.
+        Whether one more model is trained at the end.
     release : PrivacyGuarantee
-        Of gradients and score, for the validation records: with the epsilon and delta of the whole.
+        Of gradients and score, for the validation records, with the epsilon and delta of the whole.
     n_samples : int or None
         Number of training rows, for estimators whose cost depends on it.
 
@@ -121,15 +121,15 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
         if releases_model:
             mu, mu_last = split_budget(mu, _LAST_SHARE)
             last = gaussian_budget(mu_last, delta)
-        # Equal parts of mu^2, as all steps need gradients of one precision.
+        # Equal parts of mu^2, as all gradients need the same precision.
         budget = gaussian_budget(float(step_budgets(mu, n_trainings)[0]), delta)
         budgets = [budget] if last is None else [budget, last]
         models, costs = zip(
-            *(_priced(estimator, start, each, n_samples) for each in budgets), strict=True
+            *(_budgeted_model(estimator, start, each, n_samples) for each in budgets), strict=True
         )
         try:
             trainings = compose(*[costs[0]] * n_trainings, *costs[1:], delta=delta)
-        except ValueError:  # no epsilon holds at this delta: less noise-free mass is needed
+        except ValueError:  # no epsilon holds at this delta: try a smaller budget
             continue
         if trainings.epsilon <= epsilon:
             return TrainingsPlan(
@@ -150,8 +150,8 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
     )
 
 
-def _priced(estimator, params, budget, n_samples):
-    """Return a model whose steps have a budget, and what one training of it states."""
+def _budgeted_model(estimator, params, budget, n_samples):
+    """Return a model with the budget of its steps set, and the stated cost of its training."""
     model = with_params(estimator, params)
     costs = StatedCosts([model], [params], budget.delta, n_samples)
     if costs.kind == "approximate":
@@ -175,14 +175,14 @@ def _joined(trainings, release, costs, n_trainings):
             f"{n_trainings} trainings (mu {costs[0].mu:.4g} each){last}, each "
             f"{costs[0].mechanism}; on other rows {release.mechanism}"
         ),
-        # What the release assumes of public rows has no meaning here; the rest is in ASSUMPTIONS.
-        # That no record, or group, is in both parts is stated where the rows are not cut here.
+        # The assumptions of `release` on public rows do not apply here; the rest are ASSUMPTIONS.
+        # If the user split the rows, the caller adds that no record or group is in both parts.
         assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, UNWATCHED, *trainings.assumptions])),
     )
 
 
 class DescentTrainings(NotPickled):
-    """Evaluator of a descent: every model is trained anew, with noise of its own.
+    """Evaluator of a descent: every model is trained anew, with its own noise.
 
     Parameters
     ----------
@@ -210,9 +210,9 @@ class DescentTrainings(NotPickled):
         candidates : list of dict
             Released.
         none_may_be_left : bool
-            Not used: why a training failed is protected, and every record then has the worst loss.
+            Not used: errors of trainings are protected, and a failed one has the worst losses.
         """
-        # Counted before anything is trained: a training that fails has been paid for, too.
+        # Counted before anything is trained: a failed training is paid for, too.
         self._n_trained += len(candidates)
         if self._n_trained > self._plan.n_trainings:
             raise RuntimeError("more trainings were requested than have been paid for.")
@@ -224,15 +224,12 @@ class DescentTrainings(NotPickled):
 
     def totals(self, candidates, *, none_may_be_left):
         """Return the total loss of the last model, in a list. Protected."""
-        (params,) = candidates  # the end, whose model is released: no other has a score
+        (params,) = candidates  # the end point, the only one with a released score
         losses = in_isolation(losses_of, self.last_model(params), self.data.rows, self.scorer)
         return [int(losses.sum())]
 
     def can_end(self, params):
-        """Whether the model that is released may have these released parameters.
-
-        Not where its cost is not what has been stated. That of the start is.
-        """
+        """Whether the released model may have these parameters: its cost is the stated one."""
         return self._plan.last is None or self._model(params, self._plan.last) is not None
 
     def last_model(self, params):
@@ -245,14 +242,14 @@ class DescentTrainings(NotPickled):
         """
         if not self._last:
             plan = self._plan
-            # The number after those of all trials: no stream of randomness is used twice.
+            # A number above those of all trainings: no stream of randomness is used twice.
             (own,) = self._randomness.of([plan.n_trainings])
             model = self._model(params, plan.last)
             self._last = (in_isolation(attempted_model, model, self.data, *own),)
         return self._last[0]
 
     def _model(self, params, budget):
-        """Return what is trained, None where its cost is not known: a function of `params`."""
+        """Return the model to train, None if its cost is not the stated one."""
         return self._plan.model(params, budget, groups=self.data.rows[2] is not None)
 
 

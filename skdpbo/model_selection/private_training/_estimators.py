@@ -1,8 +1,8 @@
 """Estimators that may be trained on protected rows, and the cost of their training.
 
-An estimator is private as a whole, or it is built by scikit-learn's pipelines from steps that are
-private and steps whose ``fit`` reads nothing but the shape of the rows. A private step states its
-cost (``privacy_guarantee(n_samples)``) and has a parameter ``epsilon`` (and ``delta``) to set it.
+An estimator is private as a whole, or it is a composition of scikit-learn of private steps and of
+steps whose ``fit`` reads nothing but the shape of the rows. A private step states its cost
+(``privacy_guarantee(n_samples)``) and has a parameter ``epsilon`` (and ``delta``) to set it.
 """
 
 from inspect import signature
@@ -41,20 +41,20 @@ _SHAPE = ("n_features_in_", "feature_names_in_")
 
 
 def always(step):
-    """Return True: the step needs no condition."""
+    """Return True, the condition of a step that needs none."""
     return True
 
 
 def _has_given_categories(step):
     counts = step.min_frequency is not None or step.max_categories is not None
     given = not isinstance(step.categories, str)
-    # One unknown category decides whether there is an error, or (also with drop) a warning.
+    # A single unknown category would decide whether there is an error or (with drop) a warning.
     reveals = step.handle_unknown in ("error", "warn") or getattr(step, "drop", None) is not None
     return given and not counts and not reveals
 
 
-# Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
-# under the condition beside them. A frozen one was fitted before, on public rows or at its cost.
+# Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9):
+# (condition, advice if it does not hold). A frozen one was fitted earlier, at its own cost if any.
 _SHAPE_ONLY = {
     CountVectorizer: (lambda step: step.vocabulary is not None, "give a public vocabulary"),
     FeatureHasher: (always, ""),
@@ -96,19 +96,19 @@ _SHAPE_ONLY = {
 def is_shape_only(step):
     """Whether ``fit`` of a transformer reads nothing from the rows but their shape and types.
 
-    Those that scikit-learn tags as needing no ``fit`` (`Normalizer`, `Binarizer`,
-    `FunctionTransformer`), and a list of others, some of them under a condition.
+    True for transformers that scikit-learn tags as needing no ``fit`` (`Normalizer`, `Binarizer`,
+    `FunctionTransformer`), and for those of a list, some under a condition.
     """
     if type(step) in _SHAPE_ONLY:  # not a subclass, which may read the rows
         return bool(_SHAPE_ONLY[type(step)][0](step))
     tags = get_tags(step)
-    # Some models that predict need no fit either, and learn from the rows when they get one.
+    # Some predictors need no fit either, but learn from the rows if they are fitted.
     transforms = tags.transformer_tags is not None and tags.estimator_type is None
     return transforms and not tags.requires_fit
 
 
 def private_steps(estimator):
-    """Steps that are private by themselves; refuses an estimator with any other that learns.
+    """Return the private steps of an estimator; refuse any other step that learns.
 
     Parameters
     ----------
@@ -119,18 +119,18 @@ def private_steps(estimator):
     Returns
     -------
     steps : dict of str -> estimator
-        Prefix of the step's parameters in those of `estimator` ("" or ending with "__"), and the
-        step, which is part of `estimator`.
+        Prefix of the step's parameters among those of `estimator` ("" or ending with "__"), and
+        the step itself.
 
     Raises
     ------
     ValueError
-        If a step learns from the rows without noise, by its name; or if none is private.
+        If a step learns from the rows without noise, which the error names; or if none is private.
     """
     steps = {}
     for prefix, step, inner in nodes(estimator):
-        if is_private(step) and not isinstance(step, FrozenEstimator):  # which trains nothing
-            if not getattr(step, "releases_nothing", False):  # else it takes no share
+        if is_private(step) and not isinstance(step, FrozenEstimator):  # not trained
+            if not getattr(step, "releases_nothing", False):  # else it needs no budget
                 steps[prefix] = step
         elif inner is None and not (is_transformer(step) and is_shape_only(step)):
             raise ValueError(_refusal(step, prefix))
@@ -143,9 +143,9 @@ def private_steps(estimator):
 
 
 def nodes(estimator, prefix=""):
-    """Yield (prefix, estimator, its named steps or None), and the same of every step inside it.
+    """Yield (prefix, estimator, its named steps or None), and the same for every step inside it.
 
-    A step that states a cost is not looked into: its statement is of the whole of it.
+    The steps of a step that states a cost are left out: the statement covers them.
     """
     if is_nothing(estimator):
         return
@@ -156,19 +156,19 @@ def nodes(estimator, prefix=""):
 
 
 def has_private_part(estimator, candidates):
-    """Whether an estimator, or a part of it or of a candidate's values, spends a budget of its own.
+    """Whether an estimator, or a part of it or of a candidate's values, spends its own budget.
 
     Parameters
     ----------
     estimator : estimator
     candidates : list of dict
     """
-    # Values of candidates as well: a space may exchange a step, or the whole estimator of one.
+    # Values of candidates as well: a candidate may replace a step.
     values = [estimator, *(value for params in candidates for value in params.values())]
     return any(
         is_private(part) and not getattr(part, "releases_nothing", False)
         for part in parts_inside(values)
-        if not isinstance(part, type | FrozenEstimator)  # which is not trained
+        if not isinstance(part, type | FrozenEstimator)  # not trained
     )
 
 
@@ -178,14 +178,14 @@ def is_private(step):
 
 
 def stated_classes(estimator):
-    """Return the public labels that a private classifier, or the last step, was given, or None."""
+    """Return the parameter `classes` of a private classifier or private last step, or None."""
     model = final_step(estimator)
     return getattr(model, "classes", None) if is_private(model) else None
 
 
 def n_stated_classes(models):
-    """Return the number of labels that each of some models states, None where one does not."""
-    # Of a candidate without labels, or with wrong ones, there is none: an error.
+    """Return the number of labels if all of some models state the same number, else None."""
+    # None also for a candidate without labels, or with labels that cannot be counted.
     numbers = {attempt(lambda labels: len({*labels}), stated_classes(m))[0] for m in models}
     return numbers.pop() if len(numbers) == 1 else None
 
@@ -200,9 +200,9 @@ def is_transformer(estimator):
 
 
 def children(estimator, prefix):
-    """Named steps of scikit-learn's own compositions, None for anything else.
+    """Return the named steps of a composition of scikit-learn, None for any other estimator.
 
-    Sub-classes are not looked into: they may do more with the rows than hand them on.
+    None also for subclasses: they may do more with the rows than pass them on.
     """
     if type(estimator) is ColumnTransformer:
         for name, _, columns in estimator.transformers:
@@ -230,32 +230,32 @@ def _named_steps(estimator):
         named = [(name, step) for name, step, _ in estimator.transformers]
         return [*named, ("remainder", estimator.remainder)]
     if type(estimator) is TransformedTargetRegressor:
-        # scikit-learn's own default, which learns without noise and is refused.
+        # scikit-learn's default, which is refused, as it learns without noise.
         regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
         return [("regressor", regressor), ("transformer", estimator.transformer)]
     return None
 
 
 def forget_rows(model, fresh):
-    """Put the steps that learn nothing back to what they were before they were shown rows.
+    """Restore the steps that learn nothing to their state before the fit.
 
-    A function of the user's may keep what it is shown, and the step would be released with it.
+    A user's function may store its inputs, and would be released with the step.
 
     Parameters
     ----------
     model : estimator
-        Fitted, and changed.
+        Fitted; changed in place.
     fresh : estimator
-        A copy of it from before.
+        A copy of it from before the fit.
     """
     if is_private(fresh) or isinstance(fresh, FrozenEstimator):
         return
     before = _named_steps(fresh)
     if before is None:
         if isinstance(fresh, BaseEstimator) and is_transformer(fresh) and is_shape_only(fresh):
-            # What is fitted, if anything, is a function of the shape.
-            every = get_tags(fresh).requires_fit
-            kept = {name: value for name, value in vars(model).items() if every or name in _SHAPE}
+            # A step that requires a fit has attributes that depend on the shape alone.
+            all_kept = get_tags(fresh).requires_fit
+            kept = {key: value for key, value in vars(model).items() if all_kept or key in _SHAPE}
             vars(model).clear()
             vars(model).update(kept | vars(fresh))
         return
@@ -297,7 +297,7 @@ def _refusal(estimator, prefix):
 
 
 def refuse_unknown_groups(estimator, selection):
-    """Raise a ValueError unless the estimator states what a fit with groups costs a group.
+    """Raise a ValueError unless the estimator states the cost of a fit with groups to a group.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Budget of each trial, of the final training and of the whole, before any protected row is read.
 
-The budget is calibrated from the total: how much one trial may cost under the selection rule; then
-every candidate's private steps share that and state their guarantee again. Training and
-validation rows are disjoint, so that the score of a trial may cost as much as its training.
+From the total, the selection rule gives the budget of one trial. The private steps of every
+candidate share it and state their guarantees again. Training and validation rows are disjoint, so
+that the score of a trial may cost as much as its training.
 
 The winner may be trained again with the whole budget, on rows that took no part in the choice:
-tuning and final training read disjoint rows, so that each may cost the whole (parallel
+tuning and final training read disjoint rows, so that each may cost the whole budget (parallel
 composition; docs: private selection, "Tune on a part").
 """
 
@@ -50,11 +50,11 @@ class TrialPlan:
         One for each candidate, not fitted, with its budget set.
     rule : BestOfTrials or PublishedScores
     budget : PrivacyGuarantee
-        Of the training, and of the score, of one trial.
+        Of the training of one trial, and again of its score.
     guarantee : PrivacyGuarantee
-        Of the whole, with secret noise.
+        Of the whole, if the noise is secret.
     composes : bool
-        Whether publishing every score could be accounted for instead.
+        Whether ``accounting="composition"`` is possible, too.
     releases_model : bool
     """
 
@@ -67,13 +67,13 @@ class TrialPlan:
 
     @property
     def own_assumptions(self):
-        """Assumptions that not every plan rests on; of a void guarantee, with the reason."""
+        """Assumptions beyond those of every plan; the reason, too, if the guarantee is void."""
         usual = (*ASSUMPTIONS, _UNSEEN_TRIALS, UNWATCHED)
         return [text for text in self.guarantee.assumptions if text not in usual]
 
 
 def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
-    """Calibrate trials from the epsilon and delta of the whole.
+    """Calibrate trials to the epsilon and delta of the whole.
 
     Parameters
     ----------
@@ -91,15 +91,15 @@ def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
     Raises
     ------
     ValueError, TypeError
-        If the estimator is not private, or its cost does not fit.
+        If the estimator is not private, or its cost exceeds the budget.
     """
-    # Errors of parameters first: after the charge they would cost the budget.
+    # Parameters are checked before the charge: afterwards errors would cost the budget.
     selection.check()
     n = len(candidates)
     composes = selection.accounting == "composition"
     rule = PublishedScores(n) if composes else BestOfTrials(selection, n)
     total = check_positive(epsilon, "epsilon"), check_delta(delta, "delta")
-    # Cloned values: two candidates that share a nested estimator would share its budget.
+    # with_params clones: candidates that shared a nested estimator would share its budget.
     models = [with_params(estimator, params) for params in candidates]
     if selection.estimator_guarantee is None:
         costs = StatedCosts(models, candidates, total[1], n_samples)
@@ -110,26 +110,26 @@ def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
 
 def _calibrated(rule, costs, models, epsilon, delta):
     if rule.publishes_scores:
-        how = f"composition of {rule.n_candidates} trainings and scores, all of them published"
+        name = f"composition of {rule.n_candidates} trainings and scores, all of them published"
     else:
-        how = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
+        name = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
     own = (UNWATCHED,) if rule.publishes_scores else (_UNSEEN_TRIALS, UNWATCHED)
     for unused in UNUSED_SHARES:
         budget = trial_budget(rule, costs, epsilon, delta, unused)
         trial = costs.trial(budget)
         try:
             whole = rule.total(trial, delta)
-        except ValueError:  # no epsilon holds at this delta: less noise-free mass is needed
+        except ValueError:  # no epsilon holds at this delta: try a smaller budget
             continue
-        # What was calibrated is computed again from the statements: rounding never favours us.
+        # The total is computed again from the statements, as the calibration may round.
         if whole.epsilon <= epsilon:
-            # `_OF_SELECTION` are the selection's own words for it.
+            # `_OF_SELECTION` is the same assumption as `_UNSEEN_TRIALS`.
             theirs = (text for text in whole.assumptions if text != _OF_SELECTION)
             statement = replace(
                 whole,
                 epsilon=epsilon,  # as requested, and at least that of `whole`
                 protects="training and validation records",
-                mechanism=f"{how}, each {trial.mechanism}",
+                mechanism=f"{name}, each {trial.mechanism}",
                 assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, *own, *theirs])),
             )
             return TrialPlan(models, rule, budget, statement, costs.kind != "profile")
@@ -140,7 +140,7 @@ def _calibrated(rule, costs, models, epsilon, delta):
 
 
 def trial_budget(rule, costs, epsilon, delta, unused=0.0):
-    """Return the budget of training or score of one trial, of the kind of `costs`."""
+    """Return the budget of the training, and of the score, of one trial, by the kind of `costs`."""
     if costs.kind == "profile":
         budget = costs.score_budget(rule, epsilon, delta)
         return gaussian_budget(budget.mu * (1 - unused), budget.delta)
@@ -152,9 +152,10 @@ def trial_budget(rule, costs, epsilon, delta, unused=0.0):
         return PrivacyGuarantee(epsilon=largest_trial_epsilon(rule, epsilon, delta) * (1 - unused))
     if not delta > 0:
         raise ValueError("delta must be positive: the training has a positive delta.")
-    # A declared delta is given; a stated one is set, and half of the total is left for epsilon.
-    one = rule.publishes_scores and rule.n_candidates == 1  # nothing is composed: no failure
-    trial_delta = costs.delta or (delta if one else delta / (2 * rule.expected_trials))
+    # A declared delta is fixed. A stated one is set, to use half of the total delta, or all of it
+    # if there is nothing to compose.
+    is_single = rule.publishes_scores and rule.n_candidates == 1
+    trial_delta = costs.delta or (delta if is_single else delta / (2 * rule.expected_trials))
     trial_epsilon = largest_trial_epsilon(rule, epsilon, delta, trial_delta) * (1 - unused)
     return PrivacyGuarantee(epsilon=trial_epsilon, delta=trial_delta)
 
@@ -162,8 +163,8 @@ def trial_budget(rule, costs, epsilon, delta, unused=0.0):
 def prefers_composition(plan, epsilon, delta):
     """Whether publishing every score is the better choice, from public numbers alone.
 
-    It is where it leaves each trial at least as large a budget, and for two candidates: there the
-    budgets are about equal (within 12 % at epsilon .05 to 10, delta 1e-5), and none is missed.
+    True if it gives each trial at least as large a budget, and for two candidates: their budgets
+    are about equal (within 12 % at epsilon .05 to 10, delta 1e-5), and no candidate is missed.
     """
     if plan.rule.publishes_scores or not plan.composes:
         return False
@@ -179,13 +180,13 @@ def prefers_composition(plan, epsilon, delta):
     return trial_epsilon >= plan.budget.epsilon
 
 
-SCORED_SHARE = 0.4  # of the tuning rows: the noise of a score falls with their number
+SCORED_SHARE = 0.4  # share of the tuning rows that scores; the others train
 _AUTO_SHARE = 0.25
 _LEAST_ROWS, _LEAST_ROWS_TIMES_EPSILON = 1000, 12_000  # measured: see the theory page
 
 
 def tuning_share(selection, n_samples, n_candidates, epsilon):
-    """Return the share of the rows that tunes, from public values; None where all rows do.
+    """Return the share of the rows that is used for tuning, from public values; None if all are.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ def tuning_share(selection, n_samples, n_candidates, epsilon):
 
 
 def largest_cost(guarantees):
-    """Return the first guarantee at the largest cost of any, on all that they rest on."""
+    """Return the first guarantee with the largest cost and the joint assumptions of all."""
     mus = [g.mu for g in guarantees]
     largest = {
         name: max(getattr(g, name) for g in guarantees)
@@ -219,9 +220,9 @@ def largest_cost(guarantees):
 def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
     """Return the plan of one training with the whole budget; as `plan_trials`."""
     budget = {"epsilon": epsilon, "delta": delta, "n_samples": n_samples}
-    once = PrivateSelection(accounting="composition")  # of one candidate: one training
+    once = PrivateSelection(accounting="composition")  # with one candidate: a single training
     plans = [plan_trials(estimator, [params], once, **budget) for params in candidates]
-    # One guarantee for all candidates, since the winner's own would reveal it; all have
-    # the same epsilon.
+    # One guarantee for all candidates, as the winner's own could reveal the winner before it is
+    # released; all have the same epsilon.
     guarantee = largest_cost([plan.guarantee for plan in plans])
     return replace(plans[0], models=[plan.models[0] for plan in plans], guarantee=guarantee)

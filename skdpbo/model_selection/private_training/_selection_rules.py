@@ -1,8 +1,8 @@
 """Rules that choose the best of privately trained candidates, and their cost.
 
 Either a secret random number of trials is run and only the best is released (`BestOfTrials`), or
-every candidate is trained once and every score is published (`PublishedScores`). Both say what
-they cost as a whole if one trial costs a given amount, and how much one trial may cost.
+every candidate is trained once and every score is published (`PublishedScores`). Both compute the
+total cost from that of one trial, and the largest budget of one trial from the total.
 """
 
 import math
@@ -24,11 +24,11 @@ from skdpbo.privacy._checks import check_choice, check_count, check_flag, check_
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
 
 ACCOUNTINGS = ("profile", "papernot_steinke", "liu_talwar", "composition")
-# Three trials a candidate meet a given one with probability about 3/4, and 30 meet one of the best
-# tenth with probability .77; more trials cost more than they find.
+# With three expected trials for each candidate, a given candidate is drawn with probability about
+# 3/4; with 30, one of the best tenth with probability .77. More trials cost more than they gain.
 _TRIALS_PER_CANDIDATE, _MOST_TRIALS, _ETA = 3, 30, 1.0
-# Where the winner is trained again, trials have only to rank: more of them, and rarely few.
-# Up to three candidates that would need more noise than to publish every score.
+# If the winner is trained again, trials only rank candidates: more trials, and rarely few. With up
+# to three candidates these would need more noise than publishing every score.
 _LEAST_RANKED, _RANKING_PER_CANDIDATE, _MOST_RANKING, _ETA_OF_RANKING = 4, 5, 50, 2.0
 
 
@@ -36,50 +36,48 @@ _LEAST_RANKED, _RANKING_PER_CANDIDATE, _MOST_RANKING, _ETA_OF_RANKING = 4, 5, 50
 class PrivateSelection(FrozenParameters):
     """Private selection among private models, as `protect` of a searcher.
 
-    The best of a secret random number of trials, each of which trains a differentially private
-    estimator. Every record is protected and the winning model is released.
+    A secret random number of trials each train a differentially private estimator, and the best is
+    chosen. Every record is protected and the winning model is released.
 
     Parameters
     ----------
     accounting : {"profile", "papernot_steinke", "liu_talwar", "composition"}, default="profile"
-        How the cost of the whole is bounded: by privacy profiles, the least noise; by Renyi
-        differential privacy (Papernot & Steinke 2022); or as in Honkela & Melkas (2021), Eq. (23)
-        (Liu & Talwar 2019). "composition": every candidate is trained once and all scores are
-        published; the other parameters of the trials have no meaning then.
+        Bound of the total cost: by privacy profiles, with the least noise; by Renyi differential
+        privacy (Papernot & Steinke 2022); or as in Honkela & Melkas (2021), Eq. (23) (Liu & Talwar
+        2019). "composition": every candidate is trained once and all scores are published; the
+        other parameters of trials do not apply then.
     expected_trials : float or None, default=None
-        Mean number of trials, in [1, 10^6]. None: three for each candidate, at most 30; where the
-        winner is trained again, five and 50 from four candidates on. 300 instead of 30 need 23 to
-        29 % more noise (epsilon from 10 down to 0.3).
+        Mean number of trials, in [1, 10^6]. None: three for each candidate, at most 30; if the
+        winner is trained again and there are four or more candidates, five for each, at most 50.
+        300 instead of 30 need 23 to 29 % more noise (epsilon from 10 down to 0.3).
     eta : float or None, default=None
-        Shape of the law of the number of trials, a truncated negative binomial; in (-1, 1000]. 1 is
-        the geometric law, 0 the logarithmic one. None: 1; 2 where the winner is trained again, from
-        four candidates on, if neither `expected_trials` nor `max_trials` is given (not with
-        "liu_talwar"). Smaller values need less noise for the same mean, but find less, as most of
-        their mean comes from rare, very long runs: with 30 trials expected the probability to meet
-        one of the best tenth is .77 for eta 1, .55 for 0 (8 % less noise) and .30 for -0.5 (14 %
-        less).
+        Shape of the distribution of the number of trials, a truncated negative binomial, in
+        (-1, 1000]; 1 is geometric, 0 logarithmic. None: 1; 2 if the winner is trained again, with
+        four or more candidates, if neither `expected_trials` nor `max_trials` is given (not with
+        "liu_talwar"). Smaller values need less noise for the same mean, but most of their mean
+        comes from rare, very long runs: with 30 expected trials the probability to draw one of the
+        best tenth is .77 for eta 1, .55 for 0 (8 % less noise) and .30 for -0.5 (14 % less).
     pad_trials : bool, default=False
         Always train `max_trials` models and use the first K, so that the running time does not
         reveal the number of trials K. Needs `max_trials`.
     max_trials : int or None, default=None
         Largest number of trials, in [1, 10^6]. The probability that more would have been drawn is
         charged to delta. With ``eta=1``, ``delta=1e-5`` and 30 or more expected trials, 15 times
-        the mean costs next to nothing, 12 times up to 3 % more noise, and 11 times is refused.
+        the mean costs almost nothing, 12 times up to 3 % more noise, and 11 times is refused.
     estimator_guarantee : PrivacyGuarantee, privacy profile, callable or None, default=None
         Cost of one fit of an estimator that does not state it itself, for one replaced record; the
-        guarantee of the search is then conditional on it. It is not changed by the search: what
-        does not fit into epsilon and delta is refused, with what would fit. A profile, all of
-        which counts, is a `PrivacyProfile`, a function delta(epsilon), or an accountant of
-        another library; one for add-remove neighbours is converted. A function of
-        ``(estimator, n_samples)`` is called for every candidate and returns one of these; the
-        largest cost is taken.
+        guarantee of the search is then conditional on it. The search does not change the cost: if
+        it does not fit epsilon and delta, the error names what would. A privacy profile is a
+        `PrivacyProfile`, a function delta(epsilon), or an accountant of another library; one for
+        add-remove neighbours is converted. A function of ``(estimator, n_samples)`` is called for
+        every candidate and returns one of these; the largest cost is taken.
     tuning_fraction : "auto", float or None, default="auto"
-        Share of the rows that tunes, in (0, 1), 60 % of them by training and 40 % by scoring
-        where no `X_val` is given; the winner is then trained with the whole budget on
-        the others, and `best_score_` is that of the model that won on the tuning rows. None: all
-        rows tune, and the winning model is released as it is. "auto": 0.25 where the number of rows
-        times epsilon is at least 12000, from 1000 rows on; otherwise None, also with a single
-        candidate, with `estimator_guarantee` and with ``accounting="composition"``.
+        Share of the rows used for tuning, in (0, 1); without `X_val` 60 % of them train and 40 %
+        score. The winner is then trained with the whole budget on the other rows, and `best_score_`
+        is that of the model that won on the tuning rows. None: all rows are used for tuning, and
+        the winning model is released. "auto": 0.25 if the number of rows is at least 1000 and,
+        times epsilon, at least 12000; otherwise None, also with a single candidate, with
+        `estimator_guarantee` and with ``accounting="composition"``.
 
     See Also
     --------
@@ -88,16 +86,16 @@ class PrivateSelection(FrozenParameters):
     Notes
     -----
     A trial draws a candidate uniformly, trains it privately and scores it privately; the best
-    trial is released, with its model. The cost does not grow with the number of candidates, but
-    it depends on K being secret: K is drawn from the operating system's generator and is in no
-    attribute, message or file. The running time does depend on K, and so does what the scheduler
-    of a cluster shows: use `pad_trials` where others can see them, and a machine of your own.
+    trial is released, with its model. The cost does not grow with the number of candidates, but it
+    requires the number of trials K to be secret: K is drawn from the operating system's generator
+    and is in no attribute, message or file. The running time depends on K, and so may the records
+    of a cluster's scheduler: if others can see them, use `pad_trials` and a machine of your own.
 
     With one or two candidates, train each once and publish every score
-    (``accounting="composition"``): it misses none, with about as much noise or less; a
-    `SelectionCostWarning` says so. From three candidates on, and from four with
+    (``accounting="composition"``): no candidate is missed, with about as much noise or less; a
+    `SelectionCostWarning` recommends it. From three candidates on, and from four with
     ``expected_trials=30``, a secret number of trials needs less noise (profile accounting, epsilon
-    from 0.3 to 10). As it may miss the best candidate, the two come out about even up to five.
+    from 0.3 to 10). As it may miss the best candidate, both are about equally good up to five.
 
     References
     ----------
@@ -150,7 +148,7 @@ class PrivateSelection(FrozenParameters):
             raise ValueError("pad_trials=True needs max_trials: it is the number of trials run.")
 
     def law(self, n_candidates):
-        """Law of the number of trials.
+        """Return the distribution of the number of trials.
 
         Parameters
         ----------
@@ -169,7 +167,7 @@ class PrivateSelection(FrozenParameters):
 
 
 def ranking_selection(selection, n_candidates):
-    """Return the selection for trials whose winner is trained again; what is given stays.
+    """Return the selection with defaults for trials whose winner is trained again.
 
     Parameters
     ----------
@@ -190,7 +188,7 @@ def ranking_selection(selection, n_candidates):
 
 @dataclass(frozen=True)
 class BestOfTrials:
-    """Run K trials, release the best; K is random and secret."""
+    """Run K trials and release the best; K is random and secret."""
 
     selection: PrivateSelection
     n_candidates: int
@@ -202,13 +200,13 @@ class BestOfTrials:
         derived = {
             "law": law,  # of K
             "expected_trials": float(law.mean),
-            # That some trial draws one of the best tenth of the candidates.
+            # Probability that some trial draws one of the best tenth of the candidates.
             "hit_probability": float(law.hit_probability(math.ceil(n / 10) / n)),
         }
         set_fields(self, **derived)
 
     def max_trials(self, delta):
-        """Cap on K, for a total of `delta`; None without a cap."""
+        """Return the cap on K for a total of `delta`; None without a cap."""
         if self.selection.max_trials is not None:
             return int(self.selection.max_trials)
         if self.selection.accounting == "liu_talwar" and delta > 0:
@@ -216,14 +214,14 @@ class BestOfTrials:
         return None
 
     def total(self, trial, delta):
-        """Guarantee of the whole at `delta` if one trial has the guarantee `trial`."""
-        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
-        return selection_guarantee(trial, self.law, delta=delta, **how)
+        """Return the guarantee of the whole at `delta` if one trial has the guarantee `trial`."""
+        method, most = self.selection.accounting, self.max_trials(delta)
+        return selection_guarantee(trial, self.law, delta=delta, method=method, max_trials=most)
 
     def trial_mu(self, epsilon, delta):
-        """Largest mu of one trial."""
-        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
-        return candidate_mu(epsilon, delta, self.law, **how)
+        """Return the largest mu of one trial."""
+        method, most = self.selection.accounting, self.max_trials(delta)
+        return candidate_mu(epsilon, delta, self.law, method=method, max_trials=most)
 
 
 @dataclass(frozen=True)
@@ -241,20 +239,20 @@ class PublishedScores:
         return float(self.n_candidates)
 
     def total(self, trial, delta):
-        """Guarantee of the whole at `delta` if one trial has the guarantee `trial`."""
+        """Return the guarantee of the whole at `delta` if one trial has the guarantee `trial`."""
         return compose(*[trial] * self.n_candidates, delta=delta)
 
     def trial_mu(self, epsilon, delta):
-        """Largest mu of one trial: mu / sqrt(n) (Dong, Roth & Su 2022, Corollary 3.3)."""
+        """Return the largest mu of one trial, mu / sqrt(n) (Dong, Roth & Su 2022, Cor. 3.3)."""
         mu = mu_from_epsilon(epsilon, delta) / math.sqrt(self.n_candidates)
         return mu * (1 - 1e-12) if self.n_candidates > 1 else mu  # covers the rounding
 
 
 @lru_cache(maxsize=256)
 def largest_trial_epsilon(rule, epsilon, delta, trial_delta=0.0):
-    """Largest epsilon of one trial, with `trial_delta`, whose total is at most (epsilon, delta).
+    """Return the largest epsilon of a trial, with `trial_delta`, for a total (epsilon, delta).
 
-    Found by bisection of the total itself, and returned from the private side.
+    Found by bisection and rounded down: the total of the result is at most (epsilon, delta).
 
     Parameters
     ----------
@@ -271,7 +269,7 @@ def largest_trial_epsilon(rule, epsilon, delta, trial_delta=0.0):
     Raises
     ------
     ValueError
-        If no epsilon will do.
+        If there is no such epsilon.
     """
 
     def affordable(trial_epsilon):
@@ -292,22 +290,22 @@ def largest_trial_epsilon(rule, epsilon, delta, trial_delta=0.0):
 
 
 def largest_affordable(most, affordable, *, precision):
-    """Return about the largest budget in (0, most] that is affordable, None if none is found.
+    """Return nearly the largest affordable budget in (0, most], None if none is found.
 
     Parameters
     ----------
     most : float
     affordable : callable
-        ``affordable(budget)``; true for every budget below one for which it is.
+        ``affordable(budget)``; if true, it is true for every smaller budget.
     precision : float
-        Relative, of what is left unused.
+        Relative precision of the result.
     """
     low = high = most
     while not affordable(low):
         low, high = low / 2, low
         if low < most * 2.0**-40:
             return None
-    # `low` is affordable throughout: what is returned has been tried.
+    # Invariant: `low` is affordable.
     while high - low > precision * low:
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)

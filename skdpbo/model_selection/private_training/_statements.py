@@ -1,4 +1,4 @@
-"""Statements of what one fit costs, checked to cover the training rows, and void with a seed."""
+"""Stated costs of one fit, checked to cover the training rows, and void with a seed."""
 
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
@@ -20,20 +20,20 @@ _SEEDS = ("seed", "rng", "generator")
 def stated_guarantee(step, n_samples, *, groups=False):
     """Return the stated cost of one fit of a private step, checked to cover training rows.
 
-    With groups it is that for all records of any one of them.
+    With groups, the cost for all records of any one group.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no guarantee for the replacement of any one training record.
+        If it is not a guarantee for the replacement of any one training record.
     """
-    known = {"groups": True} if groups else {}  # foreign steps need not have the parameter
-    stated = step.privacy_guarantee(n_samples=n_samples, **known)
+    options = {"groups": True} if groups else {}  # foreign steps need not have the parameter
+    stated = step.privacy_guarantee(n_samples=n_samples, **options)
     return _covering_training(stated, step, GROUP_RELATIONS[_NEIGHBOURS] if groups else _NEIGHBOURS)
 
 
 def declared_cost(declaration):
-    """Return a declared cost of one fit, `estimator_guarantee`, for one replaced record.
+    """Return the cost of one fit for one replaced record, declared by `estimator_guarantee`.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def declared_cost(declaration):
 
 
 def voided_by_seeds(guarantee, estimator):
-    """Void the guarantee of a training that may be seeded by a parameter of another name.
+    """Void the guarantee of a training with a seed that the search cannot set for each trial.
 
-    The search does not know how to give each trial a seed of its own there.
+    Such a seed has another name than `random_state`, or its step is not among the parameters.
     """
     named = noise_seeds(estimator, other_names=True)
     seeds = [key for key, value in named.items() if value is not None]
@@ -68,9 +68,9 @@ def voided_by_seeds(guarantee, estimator):
         own = own_params(part)
         if not own or id(part) in known or (is_transformer(part) and is_shape_only(part)):
             continue
-        # Of what only a list holds, no trial can set the random_state either.
-        set_here = (key for key, value in own.items() if value is not None)
-        own_seeds = (key for key in set_here if key == "random_state" or _is_seed(key))
+        # Parameters of a step that is an item of a list cannot be set, random_state included.
+        given = (key for key, value in own.items() if value is not None)
+        own_seeds = (key for key in given if key == "random_state" or _is_seed(key))
         seeds += [f"{key} of {type(part).__name__}" for key in own_seeds]
     if not seeds:
         return guarantee
@@ -85,13 +85,13 @@ def _is_seed(name):
 
 
 def noise_seeds(estimator, other_names=False):
-    """Parameters ``random_state`` that may seed privacy noise: all but those of shape-only steps.
+    """Return all parameters ``random_state`` that may seed noise, not those of shape-only steps.
 
     Parameters
     ----------
     estimator : estimator
     other_names : bool, default=False
-        Those of the other names of seeds, in their place.
+        Return the seeds with other names instead.
 
     Returns
     -------
@@ -110,36 +110,36 @@ def noise_seeds(estimator, other_names=False):
 
 
 def _covering_training(guarantee, origin, neighbours=_NEIGHBOURS):
-    """Return a guarantee of a step, or of a parameter of this name, that covers training rows."""
+    """Return the guarantee if it covers training rows, else raise; `origin` is for the error."""
     stated = f"{type(origin).__name__}.privacy_guarantee()"
     name = origin if isinstance(origin, str) else stated
     if not isinstance(guarantee, PrivacyGuarantee | PrivacyProfile):
         raise TypeError(f"{name} must give a PrivacyGuarantee, got {type(guarantee).__name__}.")
-    # For add-remove neighbours it is another guarantee: a replacement costs more.
+    # A guarantee for add-remove neighbours does not suffice: a replacement costs more.
     if guarantee.neighbours != neighbours:
         raise ValueError(
             f"{name} holds for neighbours {guarantee.neighbours!r}; here it must hold for the "
             f"replacement of one record, or group, by any other: {neighbours!r}."
         )
-    whom = guarantee.protects
-    # A searcher states a guarantee of its validation records: its training has none.
-    if whom and "training" not in whom and "all" not in whom.split():
-        raise ValueError(f"{name} protects {whom!r} and not the training records.")
+    records = guarantee.protects
+    # A searcher may state a guarantee of its validation records alone.
+    if records and "training" not in records and "all" not in records.split():
+        raise ValueError(f"{name} protects {records!r} and not the training records.")
     return guarantee
 
 
 def warn_if_void_for_groups(of_record, of_group):
-    """Warn of a total that is void for groups and not for records.
+    """Warn if the total is void for groups but not for records.
 
     Parameters
     ----------
     of_record, of_group : PrivacyGuarantee
-        The second is the first with what is stated for groups.
+        The total, and the total with the statements for groups.
     """
     if of_group.status != "void" or of_record.status == "void":
         return
     known = for_groups_of_all_records(of_record).assumptions
-    # What makes it void is among what was not assumed of records.
+    # The reason is among the assumptions that are not made for records.
     own = [text for text in of_group.assumptions if text not in known]
     warn_caller(
         "The search carries no privacy guarantee for groups, as one training with groups carries "
@@ -149,7 +149,7 @@ def warn_if_void_for_groups(of_record, of_group):
 
 
 def mark_total(model, guarantee, seen=None):
-    """Put the guarantee of the whole in place of that of one training, in every fitted step.
+    """Replace the guarantee of one training by that of the whole, in every fitted step.
 
     A frozen step was fitted earlier, at its own cost, and keeps its statement.
 

@@ -1,8 +1,8 @@
 """One private score of one trained model, for private selection among models that are private.
 
-Private: the scored rows, for data sets that differ in one of them. The total of m integer losses in
-{0, ..., B} moves by at most B when one row is replaced, and noise is made for that. The model is
-taken as it is: what its training costs is the caller's account.
+The score protects the scored rows: replacing one of them moves the total of m integer losses in
+{0, ..., B} by at most B, for which noise is calibrated. The caller accounts for the cost of the
+model's training.
 """
 
 import math
@@ -22,24 +22,23 @@ from skdpbo.privacy import mu_from_epsilon
 def losses_of(model, rows, scorer):
     """Return integer losses, shape (m,), in {0, ..., B}. Protected: pass only to a mechanism.
 
-    One for each record, or for each group of records where there are groups. A row that cannot be
-    scored has the loss B by itself, and so have all rows of a model that is None (its training
-    failed) or that cannot be copied.
+    One for each record, or for each group of records if there are groups. A row that cannot be
+    scored has the loss B, and so have all rows if the model is None (its training failed) or
+    cannot be copied.
     """
     X, y, groups = rows
-    # A copy: a foreign estimator may keep what it predicts, and may be released afterwards.
-    shown, _ = attempt(separate_copy, model)
-    if shown is None:
+    # A copy: a foreign estimator may store its inputs, and may be released afterwards.
+    copied, _ = attempt(separate_copy, model)
+    if copied is None:
         return np.full(number_of_units(X, groups), scorer.units, dtype=np.int64)
-    # None is unreadable: with no public schema, a model decides what it can read.
-    return isolated_outcomes(shown, scorer, X, y, groups=groups)
+    # No row is marked unreadable: without a public schema, the model decides what it can read.
+    return isolated_outcomes(copied, scorer, X, y, groups=groups)
 
 
 def gaussian_mu(budget):
-    """The Gaussian budget, or None where Laplace noise is to be used: where the budget is pure.
+    """Return mu of Gaussian noise, or None for Laplace noise, which a pure budget needs.
 
-    Of an (epsilon, delta) without mu, either noise stays within the budget; the one of smaller
-    variance is taken.
+    For an (epsilon, delta) without mu, the noise of smaller variance is taken.
     """
     if not budget.delta > 0:
         return None
@@ -56,42 +55,40 @@ def trial_score(model, rows, scorer, *, budget, source):
     Parameters
     ----------
     model : estimator or None
-        Fitted, without sight of `rows`; a copy of it is scored. None: the worst score, with the
-        same noise.
+        Fitted without `rows`; a copy of it is scored. None: the worst score, with the same noise.
     rows : tuple (X, y, groups)
-        Rows that the model was not trained on. Their number, or that of their groups, m is public.
+        Rows that the model was not trained on. Their number m, or that of their groups, is public.
     scorer : PerRecordScorer
     budget : PrivacyGuarantee
-        What the score may cost; see `gaussian_mu` for its noise.
+        Of the score; `gaussian_mu` selects the noise.
     source : RandomSource
         Of the noise.
 
     Returns
     -------
     ReleasedScore
-        Greater is better, on the scorer's scale: in [offset - bound, offset]. With the standard
-        deviation of the noise.
+        Greater is better, in [offset - bound, offset], with the standard deviation of the noise.
     """
     X, y, groups = rows
     n_losses, mu = number_of_units(X, groups), gaussian_mu(budget)
-    # A metric needs the classes of the model, and noise on its counts: no total of losses.
+    # A metric is not a total of losses: it needs the classes of the model, and noise on counts.
     if isinstance(scorer, TrialMetric):
-        shown, _ = attempt(separate_copy, model)
-        own, _ = attempt(scorer.of, shown)
-        if own is None:  # the worst score: the model alone decides, and it is private
+        copied, _ = attempt(separate_copy, model)
+        own, _ = attempt(scorer.of, copied)
+        if own is None:  # the worst score, a function of the model alone, which is private
             return ReleasedScore(scorer.lower, 0.0)
         # Sensitivity: that of `sum_groups`, in l1 for Laplace and in l2 for Gaussian noise.
-        sums = own.exact_sums(isolated_outcomes(shown, own, X, y))
+        sums = own.exact_sums(isolated_outcomes(copied, own, X, y))
         return own.release_score(sums, budget.epsilon, n_losses, source, mu=mu)
     losses = losses_of(model, rows, scorer)
     if isinstance(scorer, LogDensityScorer):
         private_mean = scorer.private_mean(budget, mu)
         if private_mean is not None:
-            # Every row's score is in the public range, whatever the model, so that the private mean
-            # of one candidate can be compared with another's; so is the answer, by clipping.
+            # The scores of all rows are in a public range that does not depend on the model, so
+            # that private means of candidates are comparable; the release is clipped to it.
             mean = private_mean.release(scorer.score_from_units(losses, 1), source)
             clipped = float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
-            # Of the noise alone: what a tight clipping takes from the mean is not in it.
+            # Standard deviation of the noise alone, without the bias of clipping.
             return ReleasedScore(clipped, float(private_mean.noise_sd(n_losses)))
     # Sensitivity B: one loss moves between 0 and B.
     return scorer.release_score(scorer.exact_sums(losses), budget.epsilon, n_losses, source, mu=mu)

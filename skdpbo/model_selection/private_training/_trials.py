@@ -1,7 +1,7 @@
 """Training and scoring of trials; the best of them is released.
 
-Nothing leaves a trial but its score and its model, which are what the proof counts. Their number
-stays within `best_of_trials`.
+The outputs of a trial are its score and its model alone, as in the proof. The number of trials is
+known to `best_of_trials` alone.
 """
 
 import copy
@@ -41,7 +41,7 @@ class TrialData:
     Attributes
     ----------
     X, y, fit_params
-        Training rows, and what else ``fit`` is given.
+        Training rows, their targets, and further arguments of ``fit``.
     rows : tuple (X, y, groups)
         Validation rows, their targets, and numbers of groups or None.
     scorer : PerRecordScorer
@@ -84,9 +84,9 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     plan : TrialPlan
     data : TrialData
     source : RandomSource
-        Of the number of trials and of the candidates; a seeded one also of all other noise.
+        Of the number of trials and of the candidates; if seeded, also of all other noise.
     verbose : int, default=0
-        Of the `Progress`, which is of the trials where all are padded: else their number is secret.
+        Of the `Progress`. Trials are reported only if padded, as their number is secret otherwise.
     **parallel
         `n_jobs` and `pre_dispatch`, as in joblib.
 
@@ -94,29 +94,28 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     -------
     winner : Winner
     """
-    cut = plan.rule.max_trials(plan.guarantee.delta)
-    # Drawn before anything is trained, so that no result can decide how many there are.
-    used = draw_trials(plan.rule.law, max_trials=cut, source=source)
-    run = cut if plan.rule.selection.pad_trials else used
+    max_trials = plan.rule.max_trials(plan.guarantee.delta)
+    # Drawn before anything is trained, so that it cannot depend on any result.
+    n_used = draw_trials(plan.rule.law, max_trials=max_trials, source=source)
+    n_run = max_trials if plan.rule.selection.pad_trials else n_used
     randomness, sampler = TrialRandomness(source), ExactSampler(source)
-    # With replacement, as the trials of the theorems are alike and independent.
-    drawn = (sampler.below(len(plan.models)) for _ in range(run))
+    # With replacement, as the trials of the theorems are independent and identically distributed.
+    drawn = (sampler.below(len(plan.models)) for _ in range(n_run))
     if plan.rule.selection.pad_trials:
-        heading = f"Private training and scoring: {cut} trials"
-        progress = Progress(verbose, heading, cut, "trials")
+        heading = f"Private training and scoring: {max_trials} trials"
+        progress = Progress(verbose, heading, max_trials, "trials")
     else:
-        progress = Progress(
+        Progress(
             verbose,
             f"Private training and scoring: {plan.rule.expected_trials:.4g} trials expected. "
             "Their number is secret, and so is how many are done.",
         )
-    # Trials that are padded are run and dropped: all that shows is the cap.
-    shown = progress if plan.rule.selection.pad_trials else None
-    # Models that are dropped may print: a line of each would reveal their secret number.
+        progress = None
+    # Padded trials may print, too: a line of each trial would reveal the secret number.
     with nothing_leaves(), warnings.catch_warnings(record=True, action="ignore"):
-        trials = _tried(plan, data, drawn, run, randomness, shown, **parallel)
-        # Those that count; they are alike, so that the first of equal scores is as good as any.
-        counted = (trial for number, trial in trials if number < used)
+        trials = _outcomes(plan, data, drawn, n_run, randomness, progress, **parallel)
+        # Without padding trials; of equal scores the first wins, as trials are exchangeable.
+        counted = (trial for number, trial in trials if number < n_used)
         return max(counted, key=attrgetter("score.value"))
 
 
@@ -132,15 +131,17 @@ def published_trials(plan, data, source, *, verbose=0, **parallel):
     n = len(plan.models)
     heading = f"Private training and scoring of each of {n} candidates"
     progress = Progress(verbose, heading, n, "candidates")
-    how = TrialRandomness(source), progress
-    trials = [trial for _, trial in _tried(plan, data, iter(range(n)), n, *how, **parallel)]
+    outcomes = _outcomes(
+        plan, data, iter(range(n)), n, TrialRandomness(source), progress, **parallel
+    )
+    trials = [trial for _, trial in outcomes]
     scores = np.array([trial.score.value for trial in trials])
-    winner = trials[int(np.argmax(scores))]  # of released scores
+    winner = trials[int(np.argmax(scores))]  # a function of released scores
     return np.where(np.isneginf(scores), np.nan, scores), winner
 
 
 class TrialRandomness:
-    """Randomness of each trial: of its own, by counter, so that two trials never share noise.
+    """Randomness of each trial, derived from its number, so that no two trials share noise.
 
     Parameters
     ----------
@@ -152,24 +153,24 @@ class TrialRandomness:
         self._key = int.from_bytes(source.bytes(4 * _N_WORDS), "little")
 
     def of(self, numbers):
-        """Return one for each trial: (whether it is reproducible, seed sequence)."""
-        # The key is secret and never used up: hashed with the trial's number by SeedSequence.
+        """Return a pair for each trial: (whether it is reproducible, seed sequence)."""
+        # SeedSequence hashes the secret key with the trial's number.
         return [
             (self._seeded, np.random.SeedSequence(self._key, spawn_key=(number,)))
             for number in numbers
         ]
 
 
-def _tried(plan, data, candidates, n, randomness, progress, *, n_jobs, pre_dispatch):
+def _outcomes(plan, data, candidates, n, randomness, progress, *, n_jobs, pre_dispatch):
     """Protected: yield number and outcome, as a `Winner`, of n trials of the next candidates."""
-    how = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "secretly_often": True}
+    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "secretly_often": True}
     # Not all at once: every model of a batch is in memory until its scores are compared.
     size = 4 * joblib.effective_n_jobs(n_jobs)
     for start in range(0, n, size):
         numbers = range(start, min(start + size, n))
         indices, own = list(islice(candidates, len(numbers))), randomness.of(numbers)
         tasks = [(plan.models[k], data, *each) for k, each in zip(indices, own, strict=True)]
-        results = run_isolated(_trial, tasks, **how)
+        results = run_isolated(_trial, tasks, **options)
         for number, index, result in zip(numbers, indices, results, strict=True):
             yield number, Winner(index, *result)
         if progress is not None:
@@ -177,39 +178,40 @@ def _tried(plan, data, candidates, n, randomness, progress, *, n_jobs, pre_dispa
 
 
 def _trial(model, data, seeded, sequence):
-    """Train and score; return (score, model), or the worst and None if the training failed."""
+    """Protected: return (score, model) of a trial; the worst score and None if training fails."""
     training, scoring = sequence.spawn(2)  # the model must not know the noise of its score
     model = attempted_model(model, data, seeded, training)
     if model is None:
         return _WORST, None
     source = noise_source(np.random.Generator(np.random.PCG64(scoring)) if seeded else None)
-    # A NaN, of a mean that overflowed, would compare as neither better nor worse.
+    # NaN, from a mean that overflowed, cannot be compared.
     score = trial_score(model, data.rows, data.scorer, budget=data.budget, source=source)
     return (_WORST if math.isnan(score.value) else score), model
 
 
 def trained_model(model, data, seeded, sequence):
-    """Protected: return the model, trained with randomness of the trial's own.
+    """Protected: return the model, trained with the trial's own randomness.
 
-    Steps that draw from the operating system do so by themselves. A seed that the user gave to a
-    private step would repeat its noise in every trial, and one given in its place would be read
-    from the released model: it has none, but in a seeded search, which is void.
+    A seed that the user gave to a private step would repeat its noise in every trial, and another
+    seed in its place could be read from the released model. Therefore it is set to None, so that
+    the step draws from the operating system; only a seeded search, whose guarantee is void, sets
+    seeds.
     """
     names = [name for name, value in noise_seeds(model).items() if seeded or value is not None]
-    # Of a sequence of their own: steps and global generators must not share a stream.
+    # From a spawned sequence: steps and global generators must not share a stream.
     seeds = [int(word) for word in sequence.spawn(1)[0].generate_state(len(names))]
     model = clone(model).set_params(
         **dict(zip(names, seeds if seeded else [None] * len(names), strict=True))
     )
     words = sequence.generate_state(_N_WORDS)
-    # In types of these rows: a replaced row of another part would move this training, too.
+    # `labels` converts to types of these rows: those of y may depend on rows of another part.
     labels = is_classifier(model)
     fresh = copy.deepcopy(model)
-    # A missing label in a list would be a number among those of all others.
+    # A missing label in a list must not turn all others into numbers.
     y = separate_labels(data.y) if labels and isinstance(data.y, list | tuple) else data.y
     model, frozen = train(model, data.X, y, data.fit_params, seed=words, labels=labels)
     forget_rows(model, fresh)
-    # Copies that were shown rows are not released; what a frozen part knows is paid for already.
+    # Copies that were given rows are not released; the originals of frozen parts were paid for.
     for twin, original in frozen:
         if isinstance(twin, FrozenEstimator):
             twin.estimator = original.estimator
@@ -217,7 +219,7 @@ def trained_model(model, data, seeded, sequence):
 
 
 def train_final(model, data, source):
-    """Train the winner on `data`, in isolation.
+    """Train the winner on `data`, in isolation; return the model, or None if that fails.
 
     Parameters
     ----------
@@ -232,7 +234,7 @@ def train_final(model, data, source):
     estimator or None
         None if the training failed.
     """
-    # A new key: number 0 of it is the stream of no trial.
+    # A new key, so that this stream differs from those of all trials.
     ((seeded, sequence),) = TrialRandomness(source).of([0])
     tasks = [(model, data, seeded, sequence)]
     (trained,) = run_isolated(attempted_model, tasks, n_jobs=1, pre_dispatch="all")
@@ -240,6 +242,6 @@ def train_final(model, data, source):
 
 
 def attempted_model(model, *task):
-    """Protected: return the trained model, None if there is none to train or it failed."""
-    # Why it failed may quote a record.
+    """Protected: return the trained model; None if `model` is None or its training fails."""
+    # The error is dropped: it may quote a record.
     return None if model is None else attempt(trained_model, model, *task)[0]

@@ -1,8 +1,8 @@
 """``protect=Chunks(...)``: sample and aggregate, for any estimator.
 
-No row is public. What is released is one private choice among candidates, and one score, or noisy
-scores of which they are functions: the mechanisms are those of protected validation records, with
-the sensitivity of `chunk_sensitivity`. No model is released.
+No row is public. The releases are a private choice among candidates and a score, or noisy scores
+from which both are computed: the mechanisms are those of protected validation records, with the
+sensitivity of `chunk_sensitivity`. No model is released.
 """
 
 import numbers
@@ -41,7 +41,7 @@ from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_scorer
 
-_FEW_ROWS = 5  # of a chunk, below which a warning is given
+_FEW_ROWS = 5  # warn if a chunk has fewer rows
 _ASSUMPTIONS = (
     "the estimator predicts each row from that row alone",
     "what is trained on one chunk leaves nothing behind, in files or global state, that training "
@@ -62,28 +62,28 @@ class ChunkedProtection(AllRecordsProtection):
     chunks : Chunks
     """
 
-    for_groups = staticmethod(for_groups_of_all_records)  # chunks divide no group
+    for_groups = staticmethod(for_groups_of_all_records)  # no group is divided between chunks
 
     def __init__(self, searcher, space, candidates, chunks):
         super().__init__(searcher, space, candidates)
         self.chunks = chunks
         self.by_metric = chunk_scorer(searcher.scoring) is not None
-        # No row is public: there are no scores to follow.
-        self.mechanism = searcher._mechanism(guided=False)  # raises for parameters that do not fit
+        # No row is public, so that there are no public scores as guides.
+        self.mechanism = searcher._mechanism(guided=False)  # raises for unsuitable parameters
 
     def promise(self, n_samples, n_validation=None):
-        """Settle the mechanism; return the guarantee of the mechanism, for all records."""
+        """Determine the mechanism; return its guarantee for all records."""
         searcher, mechanism = self.searcher, self.mechanism
         k = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
         if n_samples is not None:
-            # What one record can move of a total of losses of 1, and the largest total.
+            # For losses in [0, 1]: sensitivity of a total, and the largest total.
             size = k, n_samples, n_validation
             sensitivity, largest = chunk_sensitivity(1, *size), n_chunk_losses(*size)
             if self.by_metric:
                 sensitivity, largest = total_loss_sensitivity(1), k
             self.noise_sizes = {"sensitivity": sensitivity, "largest": largest}
             noise = mechanism.score_noise(**self.noise_sizes)
-            # By default no score that would be mostly noise is paid for.
+            # By default no budget is spent on a score that would be mostly noise.
             if searcher.score_fraction == "auto" and noise > MOSTLY_NOISE:
                 self.mechanism = mechanism = searcher._mechanism(guided=False, score_fraction=0.0)
         stated = mechanism.guarantee
@@ -97,18 +97,18 @@ class ChunkedProtection(AllRecordsProtection):
         )
 
     def planned(self, parts):
-        """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
+        """Determine scorer and mechanism from public sizes; return the guarantee of records."""
         searcher, n_samples = self.searcher, parts.n_samples
         self.n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
         _refuse_schema(searcher.estimator, self.n_chunks, parts)
         if self.by_metric:
             refuse_empty_parts(self.n_chunks, n_samples, parts.n_validation)
-        # Entries as long as X are cut with the chunks; others go to every training.
-        how = {"counted": parts.groups is None}
-        refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)}, **how)
+        # Entries as long as X are divided into chunks; others go to every training.
+        options = {"counted": parts.groups is None}
+        refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)}, **options)
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         if self.by_metric:
-            # A label that is none of `y` by its type: every chunk would be worst.
+            # With a label of another type than those of `y` every chunk would have the worst loss.
             label, kind = scorer.pos_label, kind_of_type(getattr(parts.y, "dtype", None))
             other = {"texts": numbers.Number, "numbers": str}.get(kind, ())
             if isinstance(label, other) and not scorer.is_curve:
@@ -120,12 +120,12 @@ class ChunkedProtection(AllRecordsProtection):
         guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
         self.mechanism.warn_if_score_is_noisy(**self.noise_sizes)
-        # A metric of a chunk is one loss already, however its records are grouped.
+        # The metric of a chunk is a single loss, with or without groups.
         self.scorer = scorer if parts.groups is None or self.by_metric else scorer.for_groups()
         return guarantee
 
     def try_publicly(self):
-        """Warn of tiny chunks and of what fails on synthetic rows; refuse too large noise."""
+        """Warn of tiny chunks and of failures on synthetic rows; refuse too large noise."""
         searcher, parts, k = self.searcher, self.parts, self.n_chunks
         if parts.n_samples < _FEW_ROWS * k:
             warn_caller(
@@ -135,7 +135,7 @@ class ChunkedProtection(AllRecordsProtection):
                 SkdpboWarning,
             )
         fit_params = self.routed(parts.X, self.params, counted=parts.groups is None)
-        # What fails on protected rows costs the worst loss in silence: here it may be shown.
+        # Failures on protected rows silently cost the worst loss; here they can be reported.
         trial = self.candidates, parts.X, parts.y, self.scorer, fit_params
         for failure in dry_run(searcher.estimator, *trial):
             warn_caller(failure, DryRunWarning)
@@ -150,7 +150,7 @@ class ChunkedProtection(AllRecordsProtection):
             verbose=searcher.verbose,
         )
         problem = self.candidates, self.evaluator, noise_source(searcher.random_state), self.space
-        # Of sizes alone: too much noise is refused here.
+        # Depends on sizes alone; refuses too much noise.
         self.mechanism.start(SearchProblem(*problem), False)
 
     def run(self, charge):
@@ -158,15 +158,15 @@ class ChunkedProtection(AllRecordsProtection):
         labels = is_classifier(self.searcher.estimator)
         charge()
         opened = in_isolation(self.parts.opened, labels)
-        self.evaluator.rows = replace(self.evaluator.rows, **vars(opened))  # the chunks stay
+        self.evaluator.rows = replace(self.evaluator.rows, **vars(opened))  # with the same chunks
         chosen = self.mechanism.search_unguided()
-        columns = getattr(opened.X, "shape", ())[1:]  # public, as all of the schema
+        columns = getattr(opened.X, "shape", ())[1:]  # public, like the whole schema
         n_features = {"n_features_in_": columns[0]} if columns else {}
         return replace(chosen, attributes=chosen.attributes | n_features)
 
 
 def _refuse_schema(estimator, n_chunks, parts):
-    """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
+    """Raise if types, numbers of columns or numbers of rows (or groups) cannot be fitted."""
     n_samples, (X, y, X_val, y_val) = parts.n_samples, parts.containers
     if n_samples < n_chunks:
         raise ValueError(

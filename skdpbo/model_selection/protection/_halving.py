@@ -9,14 +9,14 @@ from skdpbo._parameters import warn_caller
 from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows, results_table, task
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 
-_FACTOR = 3  # scikit-learn's default: a third of the candidates go on, with three times the rows
-_FEWEST = 5  # rows of the rarest class in each test part of the first round
+_FACTOR = 3  # scikit-learn's default: keep a third of the candidates, with three times the rows
+_FEWEST = 5  # smallest number of rows of the rarest class in a test part of the first round
 
 
 class _Halving(HalvingGridSearchCV):
-    """Successive halving whose folds may be known from a memory."""
+    """Successive halving that can reuse fold scores from a memory."""
 
-    # Set together, where there is a memory. No parameters: scikit-learn would list and check them.
+    # Set together if there is a memory. Not parameters, which scikit-learn would check.
     _known, _n_splits = None, None
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
@@ -45,7 +45,7 @@ class _Halving(HalvingGridSearchCV):
 
 
 def halve(searcher, candidates, public, scorer):
-    """Return the candidates that are left by scikit-learn's halving on the public rows.
+    """Return the candidates that remain after scikit-learn's halving on the public rows.
 
     Parameters
     ----------
@@ -59,15 +59,15 @@ def halve(searcher, candidates, public, scorer):
     Returns
     -------
     left : list of dict
-        At most `halving`, in the order of `candidates`; all, with a warning, of too few rows.
+        At most `halving`, in the order of `candidates`; all, with a warning, if rows are too few.
     results : dict of ndarrays or None
-        ``cv_results_`` of the rounds; None if no candidate has to go.
+        ``cv_results_`` of the rounds; None if there were no rounds.
     """
     n_left, (X, y, fit_params) = searcher.halving, public
     if len(candidates) <= n_left:
         return candidates, None
     n_splits = searcher.cv.get_n_splits(X, y, fit_params.get("groups"))
-    share = 1.0  # of the rarest class, of which each test part shall hold some rows
+    share = 1.0  # of the rarest class, of which each test part needs some rows
     if y is not None and type_of_target(y) in ("binary", "multiclass"):
         share = np.unique(np.asarray(y), return_counts=True)[1].min() / n_rows(y)
     fewest = int(np.ceil(_FEWEST * n_splits / share))
@@ -83,15 +83,15 @@ def halve(searcher, candidates, public, scorer):
     if searcher.memory is not None:
         halving._known = PublicMemory(searcher, X, y, fit_params, scorer)
         halving._n_splits = n_splits
-        halving.verbose = 0  # the memory prints a line for what is known and for what is trained
+        halving.verbose = 0  # the memory prints its own lines
     halving.fit(X, y, **fit_params)
-    # The best of the last round. scikit-learn passes on the dicts of the first one: their ids say
-    # which candidates these are.
+    # The best of the last round. scikit-learn passes on the dicts of the first one, so that their
+    # ids identify the candidates.
     results = halving.cv_results_
     positions = {id(results["params"][k]): k for k in np.flatnonzero(results["iter"] == 0)}
     last = np.flatnonzero(results["iter"] == results["iter"].max())
     scores = results["mean_test_score"][last]
-    if not np.isfinite(scores).any():  # the public folds of all of them show why
+    if not np.isfinite(scores).any():  # the cross-validation of all candidates reports the errors
         return candidates, None
     order = np.argsort(-scores, kind="stable")  # NaN, of candidates that fail, comes last
     best = last[order[: min(n_left, np.isfinite(scores).sum())]]
@@ -100,13 +100,13 @@ def halve(searcher, candidates, public, scorer):
 
 
 def _halving_search(searcher, candidates, scorer, first, rounds):
-    """Return scikit-learn's search, not fitted, whose first of some rounds has `first` rows."""
+    """Return scikit-learn's search, not fitted, with the given number of rows in round one."""
     return _Halving(
         searcher.estimator,
         [{name: [value] for name, value in params.items()} for params in candidates],
         factor=_FACTOR,
         min_resources=first,
-        # One more than the power: scikit-learn takes the logarithm of the quotient.
+        # One more than the power, as scikit-learn rounds down the logarithm of the quotient.
         max_resources=first * (_FACTOR ** (rounds - 1) + (rounds > 1)),
         scoring=scorer,
         cv=searcher.cv,
@@ -120,18 +120,18 @@ def _halving_search(searcher, candidates, scorer, first, rounds):
 
 
 def number_of_rounds(n_candidates, n_left, n_samples, fewest):
-    """Return the number of rounds before the candidates that are left get all public rows.
+    """Return the number of rounds before the remaining candidates get all public rows.
 
     Parameters
     ----------
     n_candidates, n_left, n_samples : int
     fewest : int
-        Rows that the first round needs at least.
+        Smallest number of rows of the first round.
 
     Returns
     -------
     rounds : int
-        0 if a third of the rows are too few for a round.
+        0 if a third of the rows is too few for a round.
     """
     rounds = 1
     while n_left * _FACTOR**rounds < n_candidates:

@@ -1,7 +1,7 @@
 """``DPGIBOSearchCV(protect="all")``: a descent whose models are all trained privately.
 
-Rows that train and rows that score are disjoint. What is released is the trajectory, with noisy
-gradients of the rows that score, and one private model with its noisy score.
+Training rows and scoring rows are disjoint. The releases are the trajectory, from noisy gradients
+of the scoring rows, and one private model with its noisy score.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ from skdpbo.model_selection.private_training._selection_rules import PrivateSele
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
 from skdpbo.model_selection.protection._setup import refuse_revealing_parts
 
-# Rows times mu of one training in a step, below which a descent is likely to go a wrong way: a rule
-# of thumb, see docs/theory/private_descent.md.
+# Warn if the number of rows times mu of one training is smaller, as the descent is then likely to
+# go in a wrong direction: a rule of thumb, see docs/theory/private_descent.md.
 _FEWEST_ROWS_TIMES_MU = 160
 
 
@@ -34,16 +34,16 @@ class PrivateDescentProtection(PrivateModelsProtection):
         Of `Protection`.
     """
 
-    best_of_several = False  # one score, whose noise was warned of before the charge
+    best_of_several = False  # a single score, with a warning of its noise before the charge
 
     def __init__(self, searcher, space, candidates):
-        # Every row tunes, and every training is accounted for.
+        # All rows are used for tuning, and the budget covers every training.
         once = PrivateSelection(accounting="composition")
         super().__init__(searcher, space, candidates, once)
-        self.mechanism = searcher._mechanism()  # before the plan, which asks how many steps it has
+        self.mechanism = searcher._mechanism()  # before the plan, which needs its number of steps
 
     def check(self):
-        """Refuse options that would be releases of their own, or need public rows."""
+        """Refuse options that would be further releases, or need public rows."""
         estimator = self.searcher.estimator
         if not has_private_part(estimator, self.candidates):
             raise ValueError(
@@ -53,7 +53,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
                 "declared, use DPRandomizedSearchCV."
             )
         super().check()
-        # Two corners of the cube stand for all of its points, which are not listed.
+        # Two corners of the cube represent all of its points, which cannot be listed.
         corners = np.repeat([[0.0], [1.0]], self.space.n_dims, axis=1)
         refuse_revealing_parts(estimator, self.space.decode(corners))
 
@@ -71,7 +71,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         return plan
 
     def try_publicly(self):
-        """Warn of what sizes and synthetic rows show, and refuse noise that is too large."""
+        """Warn of too few rows and of failures on synthetic rows; refuse too large noise."""
         searcher, mechanism, plan = self.searcher, self.mechanism, self.plan
         scored, parts = self.positions[1], self.parts
         n_losses = parts.n_validation if scored is None else len(scored)
@@ -85,10 +85,10 @@ class PrivateDescentProtection(PrivateModelsProtection):
                 "smaller steps (n_iter, batch_size).",
                 NoisyGradientWarning,
             )
-        # One source for trainings and releases: a seeded one opened twice would repeat its noise.
+        # One source for trainings and releases: two with one seed would repeat their noise.
         source = noise_source(searcher.random_state)
-        how = {"n_jobs": searcher.n_jobs, "pre_dispatch": searcher.pre_dispatch}
-        self._trainings = DescentTrainings(plan, self.scorer, n_losses, source, **how)
+        options = {"n_jobs": searcher.n_jobs, "pre_dispatch": searcher.pre_dispatch}
+        self._trainings = DescentTrainings(plan, self.scorer, n_losses, source, **options)
         problem = SearchProblem(self.candidates, self._trainings, source, self.space)
         mechanism.start(problem, False)  # reads sizes alone; too much noise is refused here
         super().try_publicly()

@@ -1,7 +1,7 @@
 """``protect=PrivateSelection(...)``: every trial trains a private estimator.
 
-Order of a fit: the plan and a dry run (public), the charge, the trials. The searcher keeps the
-winner; how many trials there were is secret.
+Order of a fit: the plan and a dry run (public), the charge, the trials. The winner is released;
+the number of trials is secret.
 """
 
 from dataclasses import replace
@@ -85,17 +85,17 @@ class PrivateModelsProtection(AllRecordsProtection):
         self._budgeted = []  # models of each plan, with their number of rows
 
     def promise(self, n_samples, own_rows=None):
-        """Plan the parts of `n_samples` rows; return the guarantee.
+        """Plan the division of `n_samples` rows and the budgets; return the guarantee.
 
         Parameters
         ----------
         n_samples : int or None
         own_rows : bool, default=None
-            Whether rows that score are given as `X_val`; None without a fit.
+            Whether scoring rows are given as `X_val`; None before a fit.
         """
-        if own_rows is None and (n_samples is None or n_samples < 2):  # no parts can be cut yet
+        if own_rows is None and (n_samples is None or n_samples < 2):  # cannot be divided yet
             return self._plan(n_samples).guarantee
-        # By position alone, so that the plan can be made before a row is read.
+        # Positions alone, so that the plan is made before a row is read.
         self.positions = trained, _, rest = self._positions(n_samples, own_rows=bool(own_rows))
         self.plan = self._plan(len(trained), trained_again=rest is not None)
         self.final = None if rest is None else self._budget(plan_final, len(rest))
@@ -106,33 +106,33 @@ class PrivateModelsProtection(AllRecordsProtection):
         return replace(largest_cost([tuning, self.final.guarantee]), mechanism=mechanism)
 
     def for_groups(self, guarantee):
-        """Return the guarantee of parts that divide no group; refuse what knows no groups."""
+        """Return the guarantee for groups, which are not divided; refuse unsuitable estimators."""
         refuse_unknown_groups(self.searcher.estimator, self.selection)
         stated = for_groups_of_all_records(guarantee)
-        # Every plan that was made: what a model's cost for a group assumes beyond that of a record.
+        # Of every plan: assumptions of a model's cost for a group beyond those for a record.
         for models, n_samples in self._budgeted:
-            for of_record, of_group in costs_of_groups(models, n_samples):
-                known = for_groups_of_all_records(of_record).assumptions
-                own = (text for text in of_group.assumptions if text not in known)
-                stated = stated.assuming(*own, status=of_group.status)
+            for _, of_group in costs_of_groups(models, n_samples):
+                stated = stated.assuming(*of_group.assumptions, status=of_group.status)
         return stated
 
     def planned(self, parts):
-        """Settle scorer and plan, from public sizes; return the guarantee of single records."""
+        """Determine scorer and plan from public sizes; return the guarantee of single records."""
         searcher, own_rows = self.searcher, parts.X_val is not None
-        # Here only: parts of one table have one schema.
+        # Parts of one table have the same schema.
         if own_rows:
             check_schema(parts.X_val, parts.y_val, parts.X, parts.y, public=False)
         refuse_complex(X=parts.X, y=parts.y)
         guarantee = self.promise(parts.n_samples, own_rows)
-        # Targets are protected: no scorer learns its classes from them.
-        how = searcher.scoring, searcher.estimator, searcher.loss_bound
-        scorer = resolve_trial_scorer(*how, n_stated_classes(self.plan.models))
+        # Targets are protected: the scorer must not take its classes from them.
+        n_classes = n_stated_classes(self.plan.models)
+        scorer = resolve_trial_scorer(
+            searcher.scoring, searcher.estimator, searcher.loss_bound, n_classes
+        )
         if parts.groups is not None:
             refuse_metric_of_groups(scorer)
             scorer = scorer.for_groups()
         self.scorer = scorer
-        # The number of rows of groups is secret, and an error would show it.
+        # With groups the number of rows is secret, and must not affect an error.
         counted = parts.groups is None
         lengths = (n_rows(parts.X), len(self.positions[0])) if counted else ()
         refuse_rows_among_entries(self.params, parts.containers, lengths, counted=counted)
@@ -146,7 +146,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         return guarantee
 
     def try_publicly(self):
-        """Warn of a plan that is void or poor, and of what synthetic rows show."""
+        """Warn of a void or inferior plan, and of failures on synthetic rows."""
         plan = self.plan
         if plan.guarantee.status == "void":
             warn_caller(
@@ -161,7 +161,7 @@ class PrivateModelsProtection(AllRecordsProtection):
                 "may miss the best one, and needs as much noise or more.",
                 SelectionCostWarning,
             )
-        # Kept: if there is no model, they may be the reason.
+        # Stored, as they may explain why there is no model.
         given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
         self.failures = dry_run(self.searcher.estimator, self.candidates, *given)
         shown = [(DryRunWarning, failure) for failure in self.failures]
@@ -186,7 +186,7 @@ class PrivateModelsProtection(AllRecordsProtection):
             source = noise_source(self.searcher.random_state)
             model = train_final(self.final.models[released.index], data_of_final, source)
         if model is None and self.plan.releases_model:
-            # One of each structure was tried before, and not the end of a descent.
+            # Only one candidate of each structure was tried before, and not the end of a descent.
             given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
             end = [released.candidates[released.index]]
             own, error = attempt(dry_run, self.searcher.estimator, end, *given)
@@ -198,7 +198,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         return replace(released, attributes=released.attributes | of_model)
 
     def _opened_data(self):
-        """Protected, after the charge: data of the trials, and of the last training or None."""
+        """Protected: return data of the trials, and of the last training or None."""
         trained, scored, rest = self.positions
         parts = in_isolation(self.parts.opened, is_classifier(self.searcher.estimator))
         everything = parts.X, parts.y, parts.groups
@@ -234,13 +234,13 @@ class PrivateModelsProtection(AllRecordsProtection):
         ----------
         n_samples : int
         own_rows : bool
-            Whether rows that score are given as `X_val`.
+            Whether scoring rows are given as `X_val`.
 
         Returns
         -------
         trained, scored, rest : ndarray of int
             Rows that train the trials, that score them (None with own rows) and that train the
-            winner (None where that is not trained again).
+            winner (None if it is not trained again).
         """
         searcher, everything = self.searcher, np.arange(n_samples)
         share = None
@@ -252,7 +252,7 @@ class PrivateModelsProtection(AllRecordsProtection):
                 "validation rows apart."
             )
         tuned = everything if share is None else protected_positions(n_samples, share)
-        # Rows that did not tune train the winner again, with the whole budget of their own.
+        # Rows that were not used for tuning train the winner again, with the whole budget.
         rest = None if share is None else np.delete(everything, tuned)
         if own_rows:
             return tuned, None, rest
@@ -263,11 +263,11 @@ class PrivateModelsProtection(AllRecordsProtection):
         return np.delete(tuned, places), tuned[places], rest
 
     def _run(self, data):
-        """Protected: return what is released, as `Chosen`, and the winning model."""
+        """Protected: return the release, as `Chosen`, and the winning model."""
         plan, names = self.plan, ("n_jobs", "pre_dispatch", "verbose")
-        how = {name: getattr(self.searcher, name) for name in names}
+        options = {name: getattr(self.searcher, name) for name in names}
         run = published_trials if plan.rule.publishes_scores else best_of_trials
-        released = run(plan, data, noise_source(self.searcher.random_state), **how)
+        released = run(plan, data, noise_source(self.searcher.random_state), **options)
         scores, winner = released if plan.rule.publishes_scores else (None, released)
         columns = {} if scores is None else {"private_validation_score": scores}
         law = {
@@ -278,27 +278,27 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     def publish(self, guarantee, chosen):
         """Set the fitted attributes; the model states the guarantee of the whole search."""
-        # Its own statement is of one training, and trials that are not released have cost, too.
+        # The model's own guarantee is that of one training; the other trials cost as well.
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
 
     def warn_of_result(self, guarantee, chosen):
-        """Warn where the noise of the released score is large."""
+        """Warn if the noise of the released score is large."""
         if chosen.score is not None and self.best_of_several:
             model = vars(self.searcher).get("best_estimator_")
             warn_if_trial_is_noisy(self.scorer, chosen.score, model)
 
 
 def _training(rows, fit_params):
-    """Protected: return what a training is given, by name."""
+    """Protected: return the training rows and arguments of ``fit`` by name."""
     X, y, groups = rows
     entries = fit_params if groups is None else fit_params | {"groups": groups}
     return {"X": X, "y": y, "fit_params": entries}
 
 
 def _no_model(X, failures):
-    """Return the error that there is no model: of the schema and of public failures alone."""
-    if getattr(getattr(X, "dtype", None), "kind", "f") in "biuf":  # arrays; nothing of others
+    """Return the error that there is no model, from the schema and public failures alone."""
+    if getattr(getattr(X, "dtype", None), "kind", "f") in "biuf":
         return ValueError(" ".join([_NO_MODEL, _USUAL, *failures]))
     return TypeError(" ".join([_NO_MODEL, _NOT_NUMERIC, *failures]))

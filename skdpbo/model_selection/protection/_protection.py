@@ -1,7 +1,6 @@
-"""One protection of one fit: check, promise, search, publish; and those of every record.
+"""Base classes of protections: check, promise, search and publish one fit.
 
-Where every record is protected no row is public: what is common to the set-up and to the opening
-of the rows of such fits stands here, too.
+`AllRecordsProtection` is the base of protections of every record, without public rows.
 """
 
 import warnings
@@ -16,7 +15,7 @@ from skdpbo._class_labels import refuse_fractions, refuse_other_kind
 from skdpbo._isolation._estimator_parts import parts_inside, refuse_cached_functions
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._silence import warn_if_tracked
-from skdpbo._parameters import of_class, warn_caller
+from skdpbo._parameters import conditional_if_subclassed, warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import declared_types
 from skdpbo.model_selection._sklearn import (
@@ -55,31 +54,31 @@ class Protection(NotPickled):
 
     A sub-class has these methods:
 
-    - ``check()`` refuses parameters that do not go together; no row is seen.
+    - ``check()`` refuses combinations of parameters; no row is read.
     - ``promise(n_samples)`` returns the guarantee of a fit with secret noise; the number may be
       None. ``for_groups(guarantee)`` returns that of groups instead of records, or refuses.
     - ``set_up(rows, params)`` refuses rows by their schema and returns the guarantee of this fit;
-      no value is read. ``try_publicly()`` makes ready, and refuses or warns of what public and
-      synthetic rows show.
-    - ``run(charge)`` searches and returns what is released, as `Chosen`. It calls ``charge()``
-      once, at the last moment before a protected value is read.
+      no value is read. ``try_publicly()`` prepares the search, and raises errors and warnings
+      found on public and synthetic rows.
+    - ``run(charge)`` searches and returns the release, as `Chosen`. It calls ``charge()`` once, at
+      the last moment before a protected value is read.
 
     Parameters
     ----------
     searcher : BasePrivateSearchCV
     space : object
-        Of the candidates.
+        Search space of the candidates.
     candidates : list of dict
-        An unknown name is refused.
+        Unknown parameter names are refused.
     """
 
-    public_scorer = None  # without `scoring`, the estimator's own
+    public_scorer = None  # without `scoring`, that of the estimator
 
     def __init__(self, searcher, space, candidates):
         self.searcher, self.space, self.candidates = searcher, space, candidates
         if not candidates:
             raise ValueError("No fits were performed. Were there no candidates?")
-        # The names depend on the space's dicts, not on every value: one candidate for each.
+        # One candidate for each set of names.
         for params in {tuple(params): params for params in candidates if params}.values():
             with_params(searcher.estimator, params)
         refuse_cached_functions(searcher.estimator, candidates, searcher.scoring)
@@ -87,8 +86,8 @@ class Protection(NotPickled):
     def search(self, rows, params):
         """Search and set the fitted attributes.
 
-        The order is the promise: nothing is spent on a fit that the budget cannot pay or that
-        fails for a public reason, and no protected value is read before the charge.
+        The order matters: no budget is spent on a fit that exceeds it or fails for a public reason,
+        and no protected value is read before the charge.
 
         Parameters
         ----------
@@ -104,24 +103,24 @@ class Protection(NotPickled):
             refuse_other_task(self.searcher.scoring, self.searcher.estimator, rows[1])
         params = {name: by_row(entry) for name, entry in params.items()}
         guarantee = self.set_up(rows, params)
-        # Of public classes: what the charge is called in the ledger.
+        # Name of the charge in the ledger, from public classes.
         model = type(final_step(self.searcher.estimator)).__name__
         payment = guarantee, f"{type(self.searcher).__name__} of {model}", self.searcher
         charge = partial(charge_active_ledger, *payment, own_rows=own_rows)
-        charge(record=False)  # raises where the active ledgers cannot pay; charges nothing
+        charge(record=False)  # raises if an active ledger cannot pay; charges nothing
         with payments_ending():
             self.try_publicly()
             try:
-                self.forget()  # what an earlier fit has set, perhaps of another kind
+                self.forget()  # attributes of an earlier fit, perhaps of another kind
                 chosen = self.run(charge)
                 self.publish(guarantee, chosen)
             except BaseException:
-                self.forget()  # a half-made release carries no statement
+                self.forget()  # no attributes without a guarantee
                 raise
         self.warn_of_result(guarantee, chosen)
 
     def fitted_attributes(self, chosen):
-        """Return the fitted attributes but those of the winner, by name; post-processing."""
+        """Return the fitted attributes by name, except those of the winner; post-processing."""
         columns = results_table(dict, param_columns(chosen.candidates))
         table = {**columns, "params": chosen.candidates, **chosen.columns}
         own = {"cv_results_": table, "multimetric_": False, "scorer_": self.scorer}
@@ -132,10 +131,10 @@ class Protection(NotPickled):
         searcher = self.searcher
         for name, value in self.fitted_attributes(chosen).items():
             setattr(searcher, name, value)
-        # scikit-learn has set some of these from public scores: the released ones take their place.
+        # Replace values that scikit-learn has set from public scores.
         searcher.best_index_ = chosen.index
         searcher.best_params_ = searcher.cv_results_["params"][chosen.index]
-        vars(searcher).pop("best_score_", None)  # scikit-learn's is of the public rows
+        vars(searcher).pop("best_score_", None)
         vars(searcher).pop("best_score_std_", None)
         if chosen.score is not None:
             searcher.best_score_, searcher.best_score_std_ = chosen.score.value, chosen.score.std
@@ -145,15 +144,15 @@ class Protection(NotPickled):
         names = getattr(vars(searcher).get("best_estimator_"), "feature_names_in_", None)
         if names is not None:
             searcher.feature_names_in_ = names
-        searcher.privacy_ = guarantee  # last: errors of an unfitted search look for it
+        searcher.privacy_ = guarantee  # last, as it marks a fitted search
 
     def warn_of_result(self, guarantee, chosen):
-        """Warn of what is released; it stays, also where a warning is an error."""
+        """Warn about the release, which is kept even if a filter makes the warning an error."""
 
     def stated(self, guarantee, n_protected=None, n_public=None, entries=None, X=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.
 
-        It is conditional on steps and scorers that are not verified to be row-wise, by name.
+        It is conditional if steps or scorers are not verified to be row-wise, and names them.
 
         Parameters
         ----------
@@ -161,24 +160,24 @@ class Protection(NotPickled):
         n_protected, n_public : int, default=None
         entries : str, default=None
             Of `entries_assumption`.
-        X : rows that train, default=None
-            Their types alone count.
+        X : training rows, default=None
+            Only their types are read.
         """
         steps = self.searcher.estimator, self.candidates
         types = [] if X is None else declared_types(X)
-        # Whether cells may be Python objects of any type; of a list, whose type is None, they may.
+        # Whether cells may be Python objects of any type. The declared type of a list is None.
         objects = any(dtype is None or getattr(dtype, "char", "") == "O" for dtype in types)
         names = unverified_steps(*steps, objects=objects)
         if names:
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
         if any(isinstance(part, FrozenEstimator) for part in parts_inside([*steps])):
-            # It may be part of what is released, and of no cost that is counted here.
+            # It may be part of the release, and its cost is not included here.
             guarantee = guarantee.assuming(_FITTED_BEFORE)
-        guarantee = of_class(self.searcher, guarantee)
+        guarantee = conditional_if_subclassed(self.searcher, guarantee)
         guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
         scorer = self.searcher.scoring
         scorer = scorer.get(self.searcher.refit) if isinstance(scorer, dict) else scorer
-        # A sub-class of a user's may have any methods; of ours only the function is unknown.
+        # A user's subclass may have any methods; of our classes only a user's loss is unverified.
         ours = type(scorer).__module__.partition(".")[0] == __name__.partition(".")[0]
         own_loss = isinstance(getattr(scorer, "_loss", None), UserLoss)
         if isinstance(scorer, PerRecordScorer) and (own_loss or not ours):
@@ -206,11 +205,11 @@ class Protection(NotPickled):
         for name, entry in params.items():
             size, n = entry_length(entry), n_rows(X)
             if name.rpartition("__")[2] == "sample_weight" and size not in (None, n):
-                # On protected rows this would be a silent loss of every training.
+                # On protected rows every training would silently fail.
                 found = f"of {n} rows of X: {size}" if counted else "row of X"
                 raise ValueError(f"{name} must have one value for each {found}.")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the public part gives them
+            warnings.simplefilter("ignore")  # given for the public rows
             params = take_method_params(X, params)
             routed = self.searcher._get_routed_params_for_fit(params)
         if requested := get_config()["enable_metadata_routing"] and [*routed.scorer.score]:
@@ -230,19 +229,19 @@ _FITTED_BEFORE = (
 
 
 class AllRecordsProtection(Protection):
-    """Every record is protected, those that train and those that score.
+    """Every record is protected, in training and in scoring.
 
-    A sub-class has ``planned(parts)``, which settles scorer and plan, from public sizes, and
+    A sub-class has ``planned(parts)``, which determines scorer and plan from public sizes, and
     returns the guarantee of single records.
     """
 
-    cuts_entries = True  # of fit, as long as X, with the rows
+    cuts_entries = True  # whether entries of fit as long as X go with its rows
 
     def check(self):
-        """Refuse options that would be releases of their own, or need public rows."""
+        """Refuse options that would be further releases, or need public rows."""
         searcher = self.searcher
         warn_of_silent_callbacks(searcher)
-        warn_if_tracked()  # a pipeline around the search is scored on its rows
+        warn_if_tracked()  # a tracker may score a pipeline around the search on its rows
         effective_n_jobs(searcher.n_jobs)  # raises for 0
         if searcher.cv is not None:
             raise ValueError('cv must be None with protect="all": no row is public to be split.')
@@ -277,11 +276,10 @@ class AllRecordsProtection(Protection):
         X, y, X_val, y_val = check_rows(X, y, X_val, y_val, groups_val, counted)
         classes = stated_classes(self.searcher.estimator)
         if classes is not None:
-            # Also of texts, which trainings get as objects.
             refuse_other_kind(classes, y)
             refuse_fractions(classes)
         if groups is not None or groups_val is not None:
-            # A part without groups would be of single records, and have another guarantee.
+            # A part without groups would protect single records, with another guarantee.
             if groups is None or (groups_val is None) != (X_val is None):
                 raise ValueError(
                     "groups must name the group of each row of X, and groups_val of each row of "
@@ -292,15 +290,15 @@ class AllRecordsProtection(Protection):
                 groups_val = in_isolation(group_codes, groups_val, n_rows(X_val))
         self.parts = parts = ProtectedParts(X, y, X_val, y_val, groups, groups_val)
         guarantee = self.planned(parts)
-        if X_val is not None:  # copies are not found below, only memory that is shared
+        if X_val is not None:  # copied rows are not found below, only shared memory
             guarantee = guarantee.assuming(_DISJOINT)
         refuse_shared_rows(parts.X, parts.X_val)
-        # Of groups what was planned for records: no part divides one, so that it is one unit.
+        # The plan for records holds for groups, none of which is divided between parts.
         if groups is not None:
             of_record, guarantee = guarantee, self.for_groups(guarantee)
             warn_if_void_for_groups(of_record, guarantee)
-        n_cut = n_rows(X) if self.cuts_entries else None
-        entries = entries_assumption(self.params, n_cut, None)
-        # Units: with groups, what is counted is groups.
+        n_split = n_rows(X) if self.cuts_entries else None
+        entries = entries_assumption(self.params, n_split, None)
+        # With groups, these numbers count groups.
         n_protected = parts.n_samples + (parts.n_validation or 0)
         return self.stated(guarantee, n_protected, entries=entries, X=X)

@@ -1,4 +1,4 @@
-"""Expected result of a search by number of protected rows and epsilon, from public rows alone."""
+"""Expected score of a search by number of protected rows and epsilon, from public rows alone."""
 
 from types import SimpleNamespace
 
@@ -15,8 +15,8 @@ from skdpbo.privacy._checks import check_count
 def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
     """Return the expected score of the released candidate; every row is public.
 
-    Protected rows are drawn from the public ones, with replacement. Each row has its loss by the
-    models of the fold that leaves it out, and the law of the choice is exact.
+    Protected rows are drawn from the public ones, with replacement. The loss of a row is that of
+    the model of the fold that leaves it out, and the distribution of the choice is exact.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
     -------
     expected : ndarray of shape (n_numbers, n_epsilons, n_draws)
     scores : ndarray of shape (n_candidates,)
-        Of the candidates on all public rows.
+        Cross-validated scores of the candidates on all public rows.
     """
     scorer, losses = _public_losses(searcher, X, y)
     scores = np.array([scorer.score_from_units(float(row.sum()), len(row)) for row in losses])
@@ -46,7 +46,7 @@ def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
             choice = PrivateChoice(searcher.mechanism, epsilon, share, searcher.neighbours)
             rate = choice.rate * choice.epsilon_choice
             law = choice.SELECTIONS[choice.mechanism](rate, scorer.choice_sensitivity(size))
-            # Totals of a draw, the law of the choice among them, and the mean score under it.
+            # Mean score under the distribution of the choice, given the totals of a draw.
             expected[i, j] = [law.probabilities(losses @ drawn) @ scores for drawn in counts]
     return expected, scores
 
@@ -63,7 +63,7 @@ def _public_losses(searcher, X, y):
             f"{scorer.name!r} is no mean of losses of records, and the law of a choice by it is "
             f"not computed. Rehearse with {scorer.nearest_mean}."
         )
-    # What `FoldLosses` reads of an evaluator: there are no protected rows to make one of.
+    # The attributes that `FoldLosses` reads of an evaluator.
     public = SimpleNamespace(
         X=X,
         y=y,
@@ -74,10 +74,10 @@ def _public_losses(searcher, X, y):
         pre_dispatch=searcher.pre_dispatch,
     )
     _, candidates = searcher._candidates()
-    # Split here: `FoldLosses` leaves the warnings of a split to the search.
+    # Split here, as `FoldLosses` suppresses the warnings of a split.
     splits = check_cv(searcher.cv, y, classifier=is_classifier(searcher.estimator)).split(X, y)
     losses = FoldLosses(public, list(splits)).losses(candidates)
-    # One that fails on public rows cannot win.
+    # A candidate that fails on public rows cannot win.
     kept = [of_candidate for of_candidate in losses if of_candidate is not None]
     if not kept:
         raise ValueError("No candidate can be trained and scored on the public rows.")

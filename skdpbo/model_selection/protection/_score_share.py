@@ -8,23 +8,23 @@ from skdpbo.exceptions import NoisyScoreWarning
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 from skdpbo.model_selection.scoring.metrics._protected_metrics import TrialMetric
 
-_SMALL_NOISE = 0.05  # of the range of the score
-_LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain over chance
-# Of the budget, with score_fraction="auto": the first for means, and for other scores the first of
-# which the noise is small. What the score gets, the choice loses.
+_SMALL_NOISE = 0.05  # small standard deviation of the noise, as a share of the score's range
+_LARGE_BESIDE_GAIN = 0.5  # warn if the noise exceeds this share of the gain over chance
+# Shares of the budget with score_fraction="auto": the first for means, and for other scores the
+# first whose noise is small.
 SCORE_SHARES = (0.1, 0.3)
 
 
 def mechanism_with_score(searcher, scorer, n_records):
-    """Return the mechanism of a ratio or of pairs, with a share of the score that makes it useful.
+    """Return the mechanism for a ratio or a score of pairs, with a useful share for the score.
 
-    ``score_fraction="auto"`` takes the smallest of two shares of which the noise is small, from
-    public numbers alone, or releases no score, with a warning.
+    ``score_fraction="auto"`` takes the smallest of two shares whose noise is small, from public
+    numbers alone. If the score would be mostly noise it is not released, with a warning.
     """
     automatic = isinstance(searcher.score_fraction, str)  # "auto" is its only text
     for share in SCORE_SHARES if automatic else (searcher.score_fraction,):
         mechanism = searcher._mechanism(score_fraction=share)
-        if not mechanism.epsilon_score:  # score_fraction=0: there is no score to be noisy
+        if not mechanism.epsilon_score:  # score_fraction=0
             return mechanism
         noise = scorer.expected_noise(mechanism.epsilon_score, n_records)
         if noise <= (_SMALL_NOISE if automatic else MOSTLY_NOISE):
@@ -42,7 +42,7 @@ def mechanism_with_score(searcher, scorer, n_records):
 
 
 def warn_if_metric_is_noisy(mechanism, scorer, n_records, public_score):
-    """Warn where the noise of a ratio or of pairs is large beside what models gain over chance.
+    """Warn if the noise of a ratio or a score of pairs is large relative to the gain over chance.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def warn_if_metric_is_noisy(mechanism, scorer, n_records, public_score):
     informed = scorer.informed_by(public_score)
     share = informed.expected_noise(mechanism.epsilon_score, n_records)
     gain = abs(public_score - scorer.of_chance) / (scorer.upper - scorer.lower)
-    if _LARGE_BESIDE_GAIN * gain < share <= MOSTLY_NOISE:  # of more a warning has come
+    if _LARGE_BESIDE_GAIN * gain < share <= MOSTLY_NOISE:  # above, mechanism_with_score warns
         warn_caller(
             "best_score_ will be mostly noise: the standard deviation of its noise is about "
             f"{share * (scorer.upper - scorer.lower):.2g}, the public score of the best candidate "
@@ -69,7 +69,7 @@ def warn_if_metric_is_noisy(mechanism, scorer, n_records, public_score):
 
 
 def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
-    """Warn where a released ratio turns out to be mostly noise, as its denominator is small.
+    """Warn if a released ratio turns out to be mostly noise, as its denominator is small.
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
     scorer : MetricScorer
     n_records : int
     score : ReleasedScore
-        The warning is post-processing of it.
+        Released; the warning is post-processing.
     """
-    # The noise expected of a middling candidate was small, and that of this winner is not.
-    expected = scorer.expected_noise(mechanism.epsilon_score, n_records)  # warned of if large
+    # If the expected noise is large, mechanism_with_score has already warned.
+    expected = scorer.expected_noise(mechanism.epsilon_score, n_records)
     if expected <= MOSTLY_NOISE < score.std / (scorer.upper - scorer.lower):
         warn_caller(
             f"best_score_ is mostly noise: it is {score.value:.3g}, and the standard deviation of "
@@ -92,28 +92,28 @@ def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
 
 
 def warn_if_trial_is_noisy(scorer, score, model):
-    """Warn where the noise of a trial's score is large beside what its model gains, or still loses.
+    """Warn if the noise of a trial's score is large relative to its gain or its mean loss.
 
     Parameters
     ----------
     scorer : PerRecordScorer or TrialMetric
     score : ReleasedScore
     model : estimator or None
-        Released. The warning is post-processing of both.
+        Released; the warning is post-processing.
     """
     if not np.isfinite(score.value):  # no model
         return
-    # The best of several noisy scores is too high by about one standard deviation.
+    # The best of several noisy scores is biased upwards by about one standard deviation.
     likely = score.value - score.std
     is_metric = isinstance(scorer, TrialMetric)
     if is_metric:
         own, _ = attempt(scorer.of, model)  # with the classes of the model
         chance = (own or scorer).of_chance
         size, compared = likely - chance, f"chance has {chance:g}"
-    else:  # of losses, or its root
+    else:  # a mean loss, or its root
         size, compared = scorer.offset - likely, f"a perfect one is {scorer.offset:g}"
-    fixed = is_metric or scorer.name == "accuracy"  # a range that says what is small
-    if score.std > max(_LARGE_BESIDE_GAIN * size, _SMALL_NOISE * scorer.bound * fixed):
+    has_scale = is_metric or scorer.name == "accuracy"  # whether the range is that of usual scores
+    if score.std > max(_LARGE_BESIDE_GAIN * size, _SMALL_NOISE * scorer.bound * has_scale):
         warn_caller(
             f"best_score_ of the best trial is mostly noise: it is {score.value:.3g}, the standard "
             f"deviation of its noise {score.std:.2g}, and {compared}. Candidates that differ by "

@@ -1,4 +1,4 @@
-"""Checks of options and rows, and warnings, at the start of a fit; no protected value is read."""
+"""Checks of options and rows at the start of a fit, with warnings; no protected value is read."""
 
 import numbers
 from itertools import chain
@@ -29,7 +29,7 @@ from skdpbo.model_selection.rows._object_table import as_plain_array, as_series,
 from skdpbo.model_selection.rows._overlap import refuse_foreign_types
 from skdpbo.model_selection.rows._protected import protected_positions
 
-# scikit-learn's default, and fewer for a rare class: stratified folds need a row of it each.
+# scikit-learn's default, and fewer for a rare class, as each stratified fold needs a row of it.
 _MOST_FOLDS, _FEWEST_FOLDS = 5, 2
 
 
@@ -51,11 +51,11 @@ def refuse_revealing_parts(estimator, candidates):
     estimator : estimator
     candidates : list of dict
     """
-    # Every candidate: one of its values may be an estimator with a cache or callbacks.
+    # Every candidate, as a value may be an estimator with a cache or callbacks.
     for params in [{}, *candidates]:
         model = with_params(estimator, params)
         parts = [*parts_inside(model)]
-        # Also of those that only a list holds, which have no name among its parameters.
+        # Parameters of items of lists, too, which get_params leaves out.
         settings = [own_params(part).items() for part in parts]
         for name, value in chain(model.get_params().items(), *settings):
             last = name.rsplit("__", 1)[-1]
@@ -64,7 +64,7 @@ def refuse_revealing_parts(estimator, candidates):
                     f"{name} must be None: a cache stores protected rows on disk and repeats the "
                     "noise of an earlier fit."
                 )
-            if last == "verbose" and value and value != -1:  # with which LightGBM is silent
+            if last == "verbose" and value and value != -1:  # LightGBM is silent at -1
                 raise ValueError(f"{name} must be 0: messages could reveal protected rows.")
         if any(_writes_files(part) for part in parts):
             raise ValueError(
@@ -91,7 +91,7 @@ def _writes_files(part):
 
 
 def refuse_complex(**containers):
-    """Raise where no row is public and a declared type, also of categories, is complex."""
+    """Raise if a declared type, or that of categories, is complex."""
     for name, values in containers.items():
         dtypes = declared_types(values)
         dtypes = [getattr(getattr(one, "categories", one), "dtype", one) for one in dtypes]
@@ -100,7 +100,7 @@ def refuse_complex(**containers):
 
 
 def refuse_metric_of_groups(scorer):
-    """Refuse a score that is no mean: it would depend on the sizes of the groups."""
+    """Refuse a score that is not a mean, as it would depend on the sizes of the groups."""
     if not scorer.is_mean:
         raise UnboundedSensitivityError(
             f"{scorer.name!r} is not supported with groups: it is no mean of losses of single "
@@ -111,13 +111,13 @@ def refuse_metric_of_groups(scorer):
 
 
 def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
-    """Return (X, y, X_val, y_val) that can be taken by row, of equal lengths; no value is read.
+    """Return (X, y, X_val, y_val) that can be indexed by row, of equal lengths; reads no value.
 
     Unless `counted`, the number of rows of X is secret.
     """
     if X is None:
         raise ValueError("X must hold rows, got None.")
-    # First: `indexable` turns what it does not know into arrays.
+    # First, as `indexable` converts unknown containers into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
     X, y, X_val, y_val = map(as_plain_array, (X, y, X_val, y_val))
     X, X_val = map(as_series, (X, X_val))
@@ -139,7 +139,7 @@ def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
 
 
 def _refuse_containers(**containers):
-    """Refuse single values and rows that are not computed yet; no value is quoted."""
+    """Refuse containers that are not rows in memory; errors quote no value."""
     for name, values in containers.items():
         rows = ("shape", "__getitem__", "__array__")
         single = not any(hasattr(values, kind) for kind in rows)
@@ -154,7 +154,7 @@ def _refuse_containers(**containers):
         refuse_equal_names(values, name)
         if name != "groups_val":
             refuse_foreign_types(values, name)
-        if hasattr(values, "__dask_graph__"):  # models that cannot read them would lose silently
+        if hasattr(values, "__dask_graph__"):  # models that cannot read them would silently fail
             raise TypeError(
                 f"{name} is a Dask collection: searchers need rows in memory. Give "
                 f"{name}.compute(); the fits can be sent to a cluster with "
@@ -165,15 +165,15 @@ def _refuse_containers(**containers):
 def split_rows(searcher, X, y, params):
     """Set validation rows apart by position, with a warning to the caller of ``fit``.
 
-    With ``groups`` among the entries of ``fit``, groups are set apart, by the order in which they
-    first appear: all records of a group are protected, or none.
+    With ``groups`` among the entries of ``fit``, whole groups are set apart, by the order in which
+    they first appear.
 
     Returns
     -------
     public : tuple (X, y, params)
     protected : tuple (X, y)
     places : ndarray of shape (n_samples,)
-        Of each row among the public ones, -1 for a protected row.
+        Position of each row among the public ones, -1 for a protected row.
     labels : ndarray or None
         Groups of the protected rows.
     """
@@ -201,7 +201,7 @@ def split_rows(searcher, X, y, params):
         protected = np.flatnonzero(np.isin(codes, protected))
     public = np.delete(np.arange(n_samples), protected)
     X_public, y_public = split_for_estimator(searcher.estimator, X, y, public)
-    # The public positions as well: they are the columns of a precomputed kernel.
+    # The public positions are the columns of a precomputed kernel.
     held_out = split_for_estimator(searcher.estimator, X, y, protected, public)
     labels = None if groups is None else codes[protected]
     places = np.full(n_samples, -1)
@@ -219,7 +219,7 @@ def _folds_of_public_rows(splits, places, n_public):
         raise ValueError("cv must hold pairs (train, test) of positions of rows, as integers.")
     folds = [[p if p.dtype.kind == "b" else p.astype(np.intp) for p in fold] for fold in folds]
     parts = [part for fold in folds for part in fold if part.size]
-    # Numbers of rows that there must be for each part, a mask or positions, also from the end.
+    # Smallest number of rows for each part: a mask, or positions, perhaps negative.
     least = [len(p) if p.dtype.kind == "b" else max(p.max() + 1, -p.min()) for p in parts]
     of_public = places is None or max(least, default=0) <= n_public
     places = np.arange(n_public) if of_public else places
@@ -244,10 +244,10 @@ def public_cv(searcher, X, y, places, grouped=False):
         Its `cv` and `estimator` are read.
     X, y : public rows and targets
     places : ndarray or None
-        Place of each row that ``fit`` was given among the public ones, -1 for a protected row;
-        None if it was given `X_val`.
+        Position of each row of ``fit`` among the public ones, -1 for a protected row; None with
+        `X_val`.
     grouped : bool, default=False
-        Whether `places` depend on the sizes of protected groups, which are secret.
+        Whether `places` depends on the sizes of protected groups, which are secret.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def public_cv(searcher, X, y, places, grouped=False):
     """
     cv, kind = searcher.cv, None
     has_labels = is_classifier(searcher.estimator) and y is not None
-    # Also for a number of folds: scikit-learn's own error of a missing label does not name y.
+    # For a number of folds, too, as scikit-learn's error of a missing label does not name y.
     if has_labels and (cv is None or isinstance(cv, numbers.Integral)):
         kind = type_of_target(y, input_name="y")
     if cv is None:

@@ -1,4 +1,4 @@
-"""Warnings of a private model, from fits on synthetic rows: no protected value is read."""
+"""Warnings of a private model, found by fits on synthetic rows; no protected value is read."""
 
 import warnings
 
@@ -21,7 +21,7 @@ from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection.evaluation._dry_run import synthetic_rows
 from skdpbo.model_selection.evaluation._train_and_score import train
 
-# Of seeds the search warns; that synthetic rows are out of reach or hardly vary says nothing.
+# Not reported: the search itself warns of seeds, and the others depend on the synthetic values.
 _NOT_SHOWN = (
     SeededNoiseWarning,
     UnreachedRowsWarning,
@@ -29,11 +29,11 @@ _NOT_SHOWN = (
     OutsideBoundsWarning,
     WideBoundsWarning,
 )
-_MOST_SYNTHETIC = 20_000  # rows: more show all that an epsilon of .01 lets be seen
+_MOST_SYNTHETIC = 20_000  # rows, enough for releases of bounds at epsilon .01
 
 
 def warnings_of_synthetic_fits(model, X, y, n_trained, grouped):
-    """Return what a private model warns of, whatever the records are.
+    """Return the warnings of a private model that do not depend on the records.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ def warnings_of_synthetic_fits(model, X, y, n_trained, grouped):
     Raises
     ------
     TypeError
-        If the fitted model has a part that would keep the rows that score it.
+        If the fitted model has a part that could store the rows that score it.
     """
     shown = []
-    # All guesses of types: a step that takes no texts hides missing bounds of later ones.
+    # All guesses of types, as a step that fails with texts hides missing bounds of later steps.
     for tables in synthetic_rows(model, X, y):
         caught = in_isolation(_warnings_of_fit, model, grouped, *tables)
         if any(warning.category is DefaultBoundsWarning for warning in caught):
@@ -71,16 +71,16 @@ def warnings_of_synthetic_fits(model, X, y, n_trained, grouped):
 
 
 def _warnings_of_fit(model, grouped, X, y):
-    """Return the warnings of a fit on synthetic rows or groups of one, whether it fails or not.
+    """Return the warnings of a fit on synthetic rows or groups of one row, even if it fails.
 
     Raises
     ------
     TypeError
-        If the fitted model has a part that would keep the rows that score it.
+        If the fitted model has a part that could store the rows that score it.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        groups = {"groups": np.arange(n_rows(X))} if grouped else {}  # they change what is released
+        groups = {"groups": np.arange(n_rows(X))} if grouped else {}  # they change the releases
         trained, _ = attempt(train, clone(model), X, y, groups)
     if trained is not None:
         separate_copy(trained[0])

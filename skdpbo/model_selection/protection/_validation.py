@@ -1,4 +1,4 @@
-"""``protect="validation"``: public rows train, and everything but one private choice is public."""
+"""``protect="validation"``: public rows train, protected rows score."""
 
 import time
 import warnings
@@ -28,7 +28,7 @@ from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 from skdpbo.model_selection.protection._public_search import (
     PublicSearch,
-    let_no_warning_be_an_error,
+    demote_error_filters,
     without_tracebacks,
 )
 from skdpbo.model_selection.protection._score_share import (
@@ -63,23 +63,22 @@ from skdpbo.model_selection.scoring._multimetric import assign_metrics
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
-# The running fit, by which the searcher's hooks find their protection. It is not on the searcher,
-# which callbacks, workers and pickles see; each thread has its own.
+# Protection of the running fit, for the searcher's hooks. It is not an attribute of the searcher,
+# which callbacks, workers and pickles can read; each thread has its own.
 RUNNING: ContextVar = ContextVar("skdpbo_running_search", default=None)
 
 
 def running_fit(searcher):
-    """Return the protection of a searcher's own running fit, or None."""
+    """Return the protection of the running fit of a searcher, or None."""
     running = RUNNING.get()
     return running if running is not None and running.searcher is searcher else None
 
 
 class ValidationProtection(PublicSearch):
-    """Validation records are protected; the rows that train are public.
+    """Validation records are protected; the training rows are public.
 
-    scikit-learn's ``BaseSearchCV`` does all that concerns public rows (cross-validation,
-    ``cv_results_``, refit, callbacks, routing) and is given the public rows only. The searcher's
-    hooks lead here while it runs.
+    scikit-learn's ``BaseSearchCV`` is given the public rows only, for cross-validation,
+    ``cv_results_``, refit, callbacks and routing. Meanwhile the searcher's hooks call this object.
     """
 
     halved: ClassVar[dict] = {}  # fitted attributes of halving
@@ -91,7 +90,7 @@ class ValidationProtection(PublicSearch):
         self.counted = searcher.neighbours == REPLACE_ONE
 
     def check(self):
-        """Refuse a mechanism that cannot do with, or without, public scores."""
+        """Refuse a mechanism that does not support the value of `guide`."""
         if self.searcher.halving is not None and not self.searcher.guide:
             raise ValueError("halving needs guide=True: candidates are dropped by public scores.")
         if self.searcher.memory is not None and not self.searcher.guide:
@@ -124,10 +123,12 @@ class ValidationProtection(PublicSearch):
         searcher = self.searcher
         self.public, self.protected, labels = self._divided(rows, params)
         X, y, _ = self.public
-        # With groups their number is public; that of the rows, the sum of their sizes, is not.
+        # With groups their number is public, but the number of rows is not.
         self.rows_counted = self.counted and labels is None
-        how = partial(BaseSearchCV._get_scorers, searcher), self.candidates
-        self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, *how)
+        get_scorers = partial(BaseSearchCV._get_scorers, searcher)
+        self.scorer, self.scorers, self.metric = assign_metrics(
+            searcher, y, get_scorers, self.candidates
+        )
         self.mechanism.refuse_scorer(self.scorer)
         check_schema(*self.protected, X, y, counted=self.rows_counted)
         self.groups = None if labels is None else self._groups(labels, self.protected[0])
@@ -135,7 +136,7 @@ class ValidationProtection(PublicSearch):
         if self.counted and self.scorer.is_mean:
             self.mechanism.warn_if_score_is_noisy(sensitivity=1, largest=self.n_losses)
         elif self.counted:
-            # Ratios and pairs: what share of the budget a useful score needs depends on the scorer.
+            # For ratios and pairs the share of the score depends on the scorer.
             self.mechanism = mechanism_with_score(searcher, self.scorer, self.n_losses)
         elif not self.scorer.is_mean:
             raise UnboundedSensitivityError(
@@ -144,7 +145,7 @@ class ValidationProtection(PublicSearch):
                 "are records, whose number is secret; ratios would need further noisy counts. Use "
                 "a mean, such as 'accuracy' or 'neg_log_loss' (with class_weight for rare classes)."
             )
-        # Whether an entry is as long as the protected part must not show.
+        # The length of the protected part, if secret, must not affect the assumptions.
         n_entries = self.n_losses if self.rows_counted or rows[2] is None else n_rows(rows[0])
         entries = entries_assumption(params, n_rows(rows[0]), n_entries)
         guarantee = self.mechanism.guarantee
@@ -153,7 +154,7 @@ class ValidationProtection(PublicSearch):
         return self.stated(guarantee, self.n_losses, n_rows(X), entries, X)
 
     def try_publicly(self):
-        """Refuse entries of ``fit`` that no step asks for; the public rows are searched later."""
+        """Refuse entries of ``fit`` that no step requests; warn of needlessly private models."""
         X, y, fit_params = self.public
         self.fit_params = self.routed(X, fit_params)
         classes = stated_classes(self.searcher.estimator)
@@ -172,11 +173,11 @@ class ValidationProtection(PublicSearch):
         searcher, (X, y, fit_params) = self.searcher, self.public
         source = noise_source(searcher.random_state)
         self.evaluator = self._evaluator(charge, source)
-        # Means over groups, or of weights, are not those of the public folds.
-        own = {*fit_params} - {"groups"}
-        self.comparable = self.scorer.is_mean and self.groups is None and not own
+        # Group means and weighted means are not comparable with the scores of public folds.
+        others = {*fit_params} - {"groups"}
+        self.comparable = self.scorer.is_mean and self.groups is None and not others
         with self._running():
-            # First: halving decides which candidates there are.
+            # First, as halving may drop candidates.
             folds = self._public_folds() if searcher.guide else None
             of_fit = self.evaluator.candidates, self.evaluator, source, self.space, self.metric
             self.problem = SearchProblem(*of_fit, folds=folds)
@@ -185,24 +186,24 @@ class ValidationProtection(PublicSearch):
                 with without_tracebacks():
                     BaseSearchCV.fit(searcher, X, y, **fit_params)
                 return self.chosen
-            # If these fail, it visits no others.
+            # The search visits no others.
             self.evaluator.trials = self.candidates[: self.mechanism.n_proposals]
             chosen = self.mechanism.search_unguided()
             if not searcher.refit:
                 return chosen
-            # The winner is trained on the public rows, as `BaseSearchCV` would.
+            # Train the winner on the public rows, like `BaseSearchCV`.
             best = with_params(searcher.estimator, chosen.candidates[chosen.index])
             start = time.time()
             with warnings.catch_warnings():
-                let_no_warning_be_an_error()
+                demote_error_filters()
                 best.fit(X, *(() if y is None else (y,)), **self.fit_params)
             model = {"best_estimator_": best, "refit_time_": time.time() - start}
             return replace(chosen, attributes=model | chosen.attributes)
 
     def _evaluator(self, charge, source):
-        """Return the evaluator of the protected losses; it charges when it opens the rows."""
+        """Return the evaluator of the protected losses, which charges when it opens the rows."""
         searcher, (X, y, _) = self.searcher, self.public
-        outside = copy_context()  # where the ledgers are open: the search runs as paid for
+        outside = copy_context()  # of the active ledgers; inside, trainings are not charged
 
         def open_records():
             outside.run(charge)
@@ -227,18 +228,18 @@ class ValidationProtection(PublicSearch):
 
     @contextmanager
     def _running(self):
-        """Lead scikit-learn's hooks here, and put back what `BaseSearchCV` was given to read."""
+        """Make this the protection of the running fit; restore `cv` and `verbose` afterwards."""
         searcher, before = self.searcher, RUNNING.get()
         given = searcher.cv, searcher.verbose
         RUNNING.set(self)
         try:
-            # What is trained here is trained on public rows, and the choice is charged apart.
-            # joblib starts its workers anew where max_nbytes changes: one value for the fit.
+            # Trainings on public rows are not charged; the choice is charged separately. One value
+            # of max_nbytes for the whole fit, as joblib restarts its workers if it changes.
             with covered_by_fit(), parallel_config(max_nbytes=None):
                 yield
         finally:
             searcher.cv, searcher.verbose = given
-            if RUNNING.get() is self:  # after an interrupt this may end in another context
+            if RUNNING.get() is self:  # not so if an interrupt ends this in another context
                 RUNNING.set(before)
 
     def _public_folds(self):
@@ -246,7 +247,7 @@ class ValidationProtection(PublicSearch):
         searcher, (X, y, fit_params) = self.searcher, self.public
         grouped = self.groups is not None
         cv = public_cv(searcher, X, y, self.places, grouped=grouped)
-        # A generator of splits is used up once.
+        # check_cv makes a list of splits from a generator.
         searcher.cv = check_cv(cv, y, classifier=is_classifier(searcher.estimator))
         if searcher.halving is not None:
             with without_tracebacks():
@@ -278,10 +279,13 @@ class ValidationProtection(PublicSearch):
             return (X, y, params), (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)}, counted=counted)
         public, protected, self.places, labels = split_rows(self.searcher, X, y, params)
-        # Entries that go with the rows were typed by all of them, as targets are.
-        cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
+        # Types of entries that go with the rows, like those of targets, depend on all rows.
+        aligned = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
         X, y, params = public
-        params = {k: settled_public_targets(v, True) if k in cut else v for k, v in params.items()}
+        params = {
+            name: settled_public_targets(entry, True) if name in aligned else entry
+            for name, entry in params.items()
+        }
         y = settled_public_targets(y, is_classifier(self.searcher.estimator))
         return (settled_public_rows(X), y, params), protected, labels
 
@@ -295,14 +299,14 @@ class ValidationProtection(PublicSearch):
         return groups
 
     def fitted_attributes(self, chosen):
-        """Return the fitted attributes; with public scores most are scikit-learn's."""
+        """Return the fitted attributes; with public scores most are set by scikit-learn."""
         if not self.searcher.guide:  # scikit-learn has not run
             return super().fitted_attributes(chosen)
         table = self.searcher.cv_results_ | chosen.columns
         return {"cv_results_": table} | self.halved | chosen.attributes
 
     def warn_of_result(self, guarantee, chosen):
-        """Warn of what was seen after the charge."""
+        """Give the warnings that are based on the release or had to wait for the charge."""
         if chosen.score is not None and isinstance(self.scorer, MetricScorer):
             warn_if_release_is_noisy(self.mechanism, self.scorer, self.n_losses, chosen.score)
         folds, table = self.problem.folds, self.searcher.cv_results_
@@ -310,6 +314,6 @@ class ValidationProtection(PublicSearch):
             self.warn_of_failed_fits(table[f"mean_test_{self.metric}"])
         if folds is not None and self.comparable and chosen.score is not None:
             scores = [scores[chosen.index] for scores in fold_scores(table, self.metric)]
-            # Before halving dropped any; a descent publishes points that were no candidates.
+            # The number before halving; a descent adds released points.
             n_candidates = max(len(self.candidates), len(table["params"]))
             folds.warn_of_gap(chosen.score, scores, guarantee, n_candidates)

@@ -1,6 +1,6 @@
-"""Protected rows as tables of objects: what one cell holds changes no other cell, and no type.
+"""Protected rows as tables of objects, in which no cell affects another cell or a type.
 
-Sparse rows get one form, which no record decides. Used after the charge alone: cells are read here.
+Sparse rows get a canonical form. To be used after the charge, since cells are read here.
 """
 
 import sys
@@ -16,25 +16,25 @@ from skdpbo._schema import declared_types, kind_of_type
 
 
 def as_objects(rows, width=None):
-    """Make a list an array that keeps every cell as it is.
+    """Convert a list to an array of objects, which keeps every cell as it is.
 
-    numpy would give all rows one type, so that a text in one record would turn every number into a
-    text, and 0.5 every integer into a float; a fitted step shows that type.
+    numpy would give all rows one type: a text in one record would turn every number into a text,
+    and 0.5 every integer into a float, and a fitted step reveals that type.
 
     Parameters
     ----------
     rows : list of n rows, or anything with a shape, or None
-        Protected. Rows are lists, tuples or vectors, or single objects such as texts. What has a
-        shape is returned as it is, but for arrays of texts, whose type shows the longest one, and
-        for cells of object tables that cannot be hashed.
+        Protected. Rows are lists, tuples or vectors, or single objects such as texts. Containers
+        with a shape are returned as they are, except arrays of texts, whose type reveals the length
+        of the longest text, and object tables with unhashable cells.
     width : int or None, default=None
-        Public number of columns; None: that of most rows.
+        Public number of columns; None: the most common length of a row.
 
     Returns
     -------
     table : ndarray of shape (n, width) or (n,), dtype object; or `rows`
-        A row of another length counts as one of missing values (NaN), and so does a cell that
-        cannot be hashed, which an encoder could not read: it must not decide for all records.
+        A row of another length becomes one of missing values (NaN), and an unhashable cell, on
+        which an encoder would raise for all records, becomes NaN.
     """
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
         return rows.astype(object)
@@ -55,15 +55,15 @@ def as_objects(rows, width=None):
     width = list_width(rows) if width is None else width
     if width is None:
         table = np.empty(len(rows), dtype=object)
-        for i, row in enumerate(rows):  # `table[:] = rows` would look for a common length
+        for i, row in enumerate(rows):  # `table[:] = rows` would inspect the rows' lengths
             table[i] = row
         return table
     table = np.full((len(rows), width), np.nan, dtype=object)
     for i, row in enumerate(rows):
-        # A row may have another length than it says, or raise where it is read.
+        # A user's row may raise, or have another length than it states.
         cells = attempt(list, row)[0] if attempt(_vector_length, row)[0] == width else None
         if cells is not None and len(cells) == width:
-            # Cell by cell: numpy would read the cells of a row, and quote them in its errors.
+            # Cell by cell: numpy would inspect the cells of a row, and quote them in errors.
             for j, cell in enumerate(cells):
                 if attempt(hash, cell)[1] is None:
                     table[i, j] = cell
@@ -71,21 +71,21 @@ def as_objects(rows, width=None):
 
 
 def as_plain_array(values):
-    """Return an array without its sub-class, which other types of one record would not keep."""
+    """Return an array without its sub-class, which not all types would keep."""
     return np.asarray(values) if isinstance(values, np.ndarray) else values
 
 
 def in_native_order(values):
-    """Return numbers in this machine's order of bytes: files have others, and objects none."""
+    """Return numbers in native byte order, in which arrays made of objects are as well."""
     dtype = getattr(values, "dtype", None)
     foreign = isinstance(dtype, np.dtype) and not dtype.isnative
     return values.astype(dtype.newbyteorder("=")) if foreign else values
 
 
 def as_series(rows):
-    """Return rows as what can be taken by row, an index or an array of pandas as a series.
+    """Return rows in a container that can be indexed by row: a pandas index or array as a series.
 
-    A text among the numbers of an array decides its type; series have the types of public rows.
+    A text among the numbers of an array decides its type; series get the types of public rows.
     """
     pandas = sys.modules.get("pandas")  # not required, and not imported
     if pandas is not None and isinstance(rows, pandas.api.extensions.ExtensionArray):
@@ -94,10 +94,10 @@ def as_series(rows):
 
 
 def by_row(values, typed=True):
-    """Return targets, or another entry, as what can be taken by row, whatever type they have.
+    """Return targets, or another entry, in a container that can be indexed by row.
 
-    Texts of Arrow cannot, in an index or an array of pandas, and a number among them would change
-    that. Unless `typed`, no array of pandas keeps its type.
+    An index or array of pandas with texts of Arrow cannot, and a number among them would change
+    its type. Unless `typed`, no array of pandas keeps its type.
     """
     if hasattr(values, "iloc") or not hasattr(values, "isna"):
         return values
@@ -108,20 +108,20 @@ def by_row(values, typed=True):
 
 
 def list_width(rows):
-    """Length of most rows of a list; None for single objects, and for what has a shape.
+    """Most common length of the rows of a list; None for single objects and containers with shape.
 
     The number of columns is part of the public schema.
     """
     if rows is None or hasattr(rows, "shape"):
         return None
-    # By majority: one record of another length must not decide the width of all.
-    # Of lengths that are equally frequent the largest: the order of the records decides nothing.
+    # By majority, so that a single record does not decide; ties by the largest length, so that the
+    # order of the records does not matter.
     counts = Counter(attempt(_vector_length, row)[0] for row in rows)
     return max(counts, key=lambda width: (counts[width], width or 0)) if counts else None
 
 
 def _vector_length(row):
-    """Return the length of a vector, None for others; what cannot be looked at raises."""
+    """Return the length of a vector, None for anything else; may raise for a user's row."""
     if isinstance(row, list | tuple):
         return len(row)
     shape = getattr(row, "shape", ())
@@ -129,7 +129,7 @@ def _vector_length(row):
 
 
 def _hashable_cells(cells):
-    """Return the cells, or a copy with NaN in the place of those that cannot be hashed."""
+    """Return the cells, or a copy with NaN for unhashable ones."""
     bad = np.array([attempt(hash, cell)[1] is not None for cell in cells.flat], dtype=bool)
     if not bad.any():
         return cells
@@ -147,10 +147,10 @@ def like(y, values):
 
 
 def as_plain_numbers(y, labels=False):
-    """Return numbers, truth values and categories of such as floats, also among missing ones.
+    """Return numbers, truth values and categories of numbers as floats, missing ones as NaN.
 
-    As `labels` as integers, also nullable ones, each by itself: through floats those beyond 2^53
-    would be others, where no text is among them.
+    With `labels` as integers, each converted by itself, since as floats those beyond 2^53 would be
+    rounded. Unchanged if there is a text or another object.
     """
     y, types = in_native_order(y), declared_types(y)
     if set(map(str, types)) == {"bool"}:
@@ -169,7 +169,7 @@ def as_plain_numbers(y, labels=False):
 
 
 def _hides_numbers(dtype, labels):
-    """Whether numpy knows no such type, of categories of numbers, or of integers as `labels`."""
+    """Whether a type that numpy lacks holds numbers: categories or, with `labels`, integers."""
     integers = (
         labels and not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "") in ("i", "u")
     )
@@ -177,7 +177,7 @@ def _hides_numbers(dtype, labels):
 
 
 def _whole(cell):
-    """Return a number as an integer of 64 bits; an error where it is none."""
+    """Return a number as a 64-bit integer; raise if it is none."""
     number = int(cell)
     if number != cell or abs(number) > np.iinfo(np.int64).max:
         raise ValueError
@@ -185,22 +185,21 @@ def _whole(cell):
 
 
 def of_one_kind(y):
-    """Return targets that are objects as numbers, or as texts, if all are; else as they are."""
-    # By `type`: a label may raise when its class is read.
+    """Return targets of type object as numbers, or as texts, if all of them are."""
+    # By `type`, as reading a label's ``__class__`` may raise.
     kinds = {type(label) for label in np.asarray(y).flat}
-    # A missing one has made objects of texts.
     wanted = [Complex, *((str, bytes) if isinstance(y, np.ndarray) else ())]
     if not any(all(issubclass(kind, known) for kind in kinds) for known in wanted):
         return y
-    typed, error = attempt(np.array, y.tolist())  # one of a sub-class may raise
-    # A duration is an integer of numpy, and would make durations of all.
+    typed, error = attempt(np.array, y.tolist())  # a label of a sub-class may raise
+    # numpy's durations are integers, and would make all labels durations.
     return y if error is not None or typed.dtype.kind == "m" else typed
 
 
 def without_signals(X_val):
-    """Return a copy of a protected frame, with missing cells for those that pandas raises on.
+    """Return a copy of a protected frame, in which cells that make pandas raise are missing.
 
-    One signalling NaN fails the test of its whole column.
+    One signalling NaN makes the test for missing values of its column fail.
     """
     X = X_val.copy()
     for j in range(X.shape[1]):
@@ -216,25 +215,25 @@ def without_signals(X_val):
 
 
 def _has_far_dates(column):
-    """Whether dates of Arrow are beyond those of Python: one ends any look at its column."""
+    """Whether a column of Arrow has dates beyond Python's, one of which makes reading it fail."""
     is_other = hasattr(column.dtype, "pyarrow_dtype") and kind_of_type(column.dtype) == "others"
     return is_other and attempt(list, column)[1] is not None
 
 
 def of_objects(column, cells):
-    """Return a column of objects; pandas would look into the cells of a list."""
+    """Return a column of objects; given a list, pandas would inspect the cells."""
     cells = np.fromiter(cells, dtype=object, count=len(cells))
     return type(column)(cells, index=column.index, dtype=object)
 
 
 def in_canonical_form(X):
-    """Return CSR rows: places sorted and none twice, in indices of 32 bits where these can count.
+    """Return CSR rows with sorted indices, no duplicates, and 32-bit indices if possible.
 
-    Indices of 64 bits in one record are those of all, and many estimators refuse them.
+    One record with 64-bit indices would give them to all, and many estimators refuse them.
     """
     X = X.tocsr(copy=True)
     X.sum_duplicates()  # and sorts
-    # Both sizes are public, but for more than 2^31 stored numbers.
+    # A public choice, except for more than 2^31 stored numbers.
     dtype = np.int32 if max(*X.shape, X.nnz) <= np.iinfo(np.int32).max else np.int64
     indices = X.indices.astype(dtype), X.indptr.astype(dtype)
     return type(X)((X.data, *indices), shape=X.shape)

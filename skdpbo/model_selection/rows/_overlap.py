@@ -1,4 +1,4 @@
-"""Training and validation rows that are the same: one record would be in both, and count twice."""
+"""Checks for rows that are both training and validation rows, whose records would count twice."""
 
 import numbers
 
@@ -9,17 +9,17 @@ from skdpbo._parameters import warn_caller
 from skdpbo._schema import share_memory
 from skdpbo.exceptions import PublicTrainingWarning
 
-# Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
+# Depth to which entries of `fit` are searched, and longest list; eval_set=[(X, y)] has depth 2.
 _DEPTH, _LONGEST_LIST = 3, 100
-_SINGLE = (numbers.Number, str, bytes, np.generic, type(None))  # entries that hold no rows
-# Attributes of containers with types: those of frames, and of what Arrow holds.
+_SCALAR_TYPES = (numbers.Number, str, bytes, np.generic, type(None))  # entries without rows
+# Attributes of containers with declared types: frames and Arrow containers.
 _TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
 
 
 def refuse_shared_rows(X, X_val):
-    """Raise if the validation rows are the training rows, or a part of them; no value is read.
+    """Raise if training and validation rows share memory; no value is read.
 
-    Copies are not found: that there are none is an assumption of the guarantee.
+    Copies are not detected: that there are none is an assumption of the guarantee.
     """
     if share_memory(X, X_val):
         raise ValueError(
@@ -30,7 +30,7 @@ def refuse_shared_rows(X, X_val):
 
 
 def warn_of_shared_rows(X, X_val):
-    """Warn if protected rows are known to be public ones, too; no value is read."""
+    """Warn if protected and public rows share memory; no value is read."""
     if share_memory(X, X_val):
         warn_caller(
             "X and X_val share rows: what is given as X is public and trains the models, so that "
@@ -43,9 +43,9 @@ def warn_of_shared_rows(X, X_val):
 def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted=True):
     """Raise if an entry of ``fit`` holds protected rows, as ``eval_set=[(X_val, y_val)]`` does.
 
-    Every training would be given them. No value is read: equality with the protected rows would
-    itself be a fact about them. What is as long as these is taken for a copy, for some columns or
-    for another order of them; what is shorter is left to `entries_assumption`.
+    Every training would get them. No value is read, since equality with protected rows is a fact
+    about these. Anything as long as the protected rows is taken for a copy, a part of the columns
+    or a permutation; shorter entries are left to `entries_assumption`.
 
     Parameters
     ----------
@@ -54,28 +54,27 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
     protected : list
         Containers of protected rows and targets; None is skipped.
     lengths : container of int
-        An entry that is itself so long is cut with the rows; what is so long inside of one is
-        not, and is refused.
+        Numbers of rows. An entry of such a length is split like the rows; parts inside of an entry
+        are not, and are refused.
     n_public : int, default=None
-        An entry that is itself as long as the public rows goes with them.
+        Number of public rows; an entry of this length belongs to them.
     counted : bool, default=True
-        Whether the number of protected rows is public. Otherwise no length is compared with it:
-        the refusal would show it.
+        Whether the number of protected rows is public. Otherwise lengths are not compared with it,
+        as a refusal would reveal it.
     """
     own_lengths = (entry_length(rows) for rows in protected if rows is not None)
-    # Lengths alone: contents are not compared.
     all_lengths = {*lengths, *own_lengths} if counted else ()
     for name, entry in params.items():
-        # A cell of an entry that is cut is protected, and goes with its own row: not looked into.
-        is_cut = entry_length(entry) in lengths
-        if is_cut:
+        # Cells of an entry that is split are protected, and not inspected.
+        is_split = entry_length(entry) in lengths
+        if is_split:
             refuse_foreign_types(entry, name)
-        for depth, part in [(0, entry)] if is_cut else _with_parts(entry):
-            if isinstance(part, _SINGLE):
+        for depth, part in [(0, entry)] if is_split else _with_parts(entry):
+            if isinstance(part, _SCALAR_TYPES):
                 continue
             length = entry_length(part)
             is_protected = any(share_memory(part, rows) for rows in protected)
-            # Only an entry itself is cut by row; what is inside of one goes to every training.
+            # Entries are split by row; parts inside of one go to every training.
             if depth == 0 and (length in lengths or (length == n_public and not is_protected)):
                 continue
             if length in all_lengths or is_protected:
@@ -88,7 +87,7 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
 
 
 def refuse_foreign_types(values, name):
-    """Refuse types that a library other than numpy, scipy and pandas may take from one record."""
+    """Refuse typed containers of other libraries, whose types one record may decide."""
     typed = any(hasattr(values, kind) for kind in _TYPED)
     home = type(values).__module__.partition(".")[0]
     known = isinstance(values, np.ndarray) or issparse(values) or hasattr(values, "iloc")
@@ -99,23 +98,24 @@ def refuse_foreign_types(values, name):
         )
 
 
-def entries_assumption(params, n_cut, n_protected):
+def entries_assumption(params, n_split, n_protected):
     """Return the assumption that entries of ``fit`` hold no protected record, or None.
 
     Parameters
     ----------
     params : dict
         Entries of ``fit`` other than the rows.
-    n_cut : int
-        Number of rows given to ``fit``: an entry that is as long is cut with them.
+    n_split : int
+        Number of rows given to ``fit``: an entry of this length is split like them.
     n_protected : int
         Number of protected records.
     """
     names = [
         name
         for name, entry in params.items()
-        # Where both parts are as long, an entry of that length may be of either.
-        if not isinstance(entry, _SINGLE) and (entry_length(entry) != n_cut or n_cut == n_protected)
+        # If both numbers are equal, an entry of that length may belong to either.
+        if not isinstance(entry, _SCALAR_TYPES)
+        and (entry_length(entry) != n_split or n_split == n_protected)
     ]
     if not names:
         return None
@@ -123,7 +123,7 @@ def entries_assumption(params, n_cut, n_protected):
 
 
 def _with_parts(entry, depth=0):
-    """Yield (depth, part): the entry and what is in its lists, tuples and dicts."""
+    """Yield (depth, part): the entry, and items of its lists, tuples and dicts."""
     yield depth, entry
     if depth == _DEPTH or not isinstance(entry, list | tuple | dict):
         return
@@ -133,9 +133,9 @@ def _with_parts(entry, depth=0):
 
 
 def entry_length(value):
-    """Return the number of rows of what holds several, else None."""
+    """Return the number of rows of a container, None for anything else."""
     if isinstance(value, str | bytes | dict) or value is None:
-        return None  # they have a length, and no rows
+        return None
     shape = getattr(value, "shape", None)
     if shape is not None:
         return shape[0] if shape else None  # () is one number

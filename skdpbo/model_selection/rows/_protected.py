@@ -1,9 +1,8 @@
-"""Public and protected rows: who is who, decided without looking at a value.
+"""Public and protected rows, separated without reading a value.
 
-Public rows train, cross-validate and fit the preprocessing. Protected rows are only ever predicted
-and scored. The schema (numbers of rows and columns, column names, types) is public; the values of
-protected rows are not, so that a protected value that does not fit the schema marks its own record
-as bad and changes nothing else.
+Public rows train, cross-validate and fit the preprocessing; protected rows are predicted and
+scored. The schema (numbers of rows and columns, column names, types) is public. A protected value
+that does not fit the schema marks its own record as unreadable and changes nothing else.
 """
 
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from skdpbo.model_selection.rows._settled_types import settled_rows, settled_tar
 
 
 def number_of_units(X, groups):
-    """Return the number of groups, or of rows where there are none. Public."""
-    # -1, not an error, of no rows: they may be none where their number is secret.
+    """Return the number of groups, or of rows if there are no groups. Public."""
+    # initial=-1 avoids an error for no rows, whose number may be secret.
     return n_rows(X) if groups is None else int(groups.max(initial=-1)) + 1
 
 
@@ -51,10 +50,10 @@ class ProtectedParts:
 
         `labels`: whether targets are labels.
         """
-        # Not typed by the training rows: those that score are as protected as these.
-        how = {"width": list_width(self.X), "labels": labels}
-        training = _settled(self.X, self.y, **how)
-        validation = _settled(self.X_val, self.y_val, **how)
+        # Each typed by itself, as both are protected.
+        options = {"width": list_width(self.X), "labels": labels}
+        training = _settled(self.X, self.y, **options)
+        validation = _settled(self.X_val, self.y_val, **options)
         return ProtectedParts(*training, *validation, self.groups, self.groups_val)
 
     @property
@@ -76,14 +75,14 @@ def _settled(X, y, *, width, labels):
 
 
 def _repeatable(values):
-    """Return rows or targets of which one may be taken twice, in the place of one that is bad."""
-    flags = getattr(values, "flags", None)  # numpy's have other names
-    may = getattr(flags, "allows_duplicate_labels", True)
-    return values if may else values.set_flags(allows_duplicate_labels=True)
+    """Return rows or targets whose labels may repeat: a good row may stand in for a bad one."""
+    flags = getattr(values, "flags", None)  # of pandas
+    is_allowed = getattr(flags, "allows_duplicate_labels", True)
+    return values if is_allowed else values.set_flags(allows_duplicate_labels=True)
 
 
 def _without_labels(values):
-    """Return rows or targets numbered in order: the index label of one record types all labels."""
+    """Return rows or targets with a new index, as one record's label may type the old one."""
     if not hasattr(values, "reset_index"):
         return values
     plain = values.reset_index(drop=True)
@@ -92,12 +91,12 @@ def _without_labels(values):
 
 
 def rows_of_units(groups, units):
-    """Protected: return the positions of the rows of units, which are rows without groups."""
+    """Protected: return the positions of the rows of some units, which are groups or rows."""
     return units if groups is None else np.flatnonzero(np.isin(groups, units))
 
 
 def take_units(X, y, groups, units=None):
-    """Protected: return the rows of some units; without a copy where these are all.
+    """Protected: return the rows of some units; without a copy for all units.
 
     Parameters
     ----------
@@ -106,32 +105,29 @@ def take_units(X, y, groups, units=None):
     groups : ndarray of shape (n,), dtype intp, or None
         Number of the group of each row, from 0.
     units : ndarray of int, default=None
-        Numbers of groups, or positions of rows where there are none. None: all.
+        Numbers of groups, or positions of rows if there are no groups. None: all.
 
     Returns
     -------
     X, y, groups
-        Of these units; the groups are numbered from 0 anew.
+        Rows of these units; the groups are renumbered from 0.
     """
     if units is None or len(units) == number_of_units(X, groups):
         return X, y, groups
     rows = rows_of_units(groups, units)
-    # Numbers from 0 anew: the place of each group among those that are taken.
     inside = None if groups is None else np.searchsorted(np.sort(units), groups[rows])
     return take_rows(X, rows), None if y is None else take_rows(y, rows), inside
 
 
-# Chosen once and for all; any constant would do. It is public: the split must not depend on the
-# data.
-_SPLIT_SEED = 20150717
+_SPLIT_SEED = 20150717  # public and fixed: the split must not depend on the data
 _KINDS = dict.fromkeys("biuf", "numbers") | {
     "M": "dates",
     "m": "durations",
     "Period": "periods",
     "Interval": "intervals",
 }
-# Kinds of public and of protected columns that differ, and of which values are read. One text among
-# protected cells makes texts of all.
+# Different kinds of public and protected columns of which values can be converted. One text among
+# protected cells makes all of them texts.
 _OF_DATES = "dates", "durations", "periods", "intervals"
 _READ = {
     *((public, "texts") for public in ("numbers", *_OF_DATES)),
@@ -140,11 +136,11 @@ _READ = {
     ("durations", "numbers"),
     ("periods", "dates"),
 }
-_N_READ = 1000  # public values from which the kind of a column of objects is taken
+_N_READ = 1000  # number of public values read to find the kind of a column of objects
 
 
 class NotPickled:
-    """Base class of what holds protected records during a fit."""
+    """Base class of objects that hold protected records during a fit."""
 
     def __reduce__(self):
         raise TypeError("protected rows are not pickled with the searcher.")
@@ -152,7 +148,7 @@ class NotPickled:
 
 @dataclass(repr=False)
 class ProtectedRows(NotPickled):
-    """Rows that the guarantee covers, with the records that cannot be read marked.
+    """Rows that the guarantee covers, with a mark for records that cannot be read.
 
     Attributes
     ----------
@@ -178,10 +174,10 @@ class ProtectedRows(NotPickled):
 
 
 def protected_positions(n_samples, fraction):
-    """Positions of the protected rows when the user names none.
+    """Positions of the protected rows if the user gives no `X_val`.
 
-    A fixed pseudo-random choice that depends on `n_samples` and `fraction` alone; row 0 is always
-    public. Data sorted by class or by time is therefore spread over both parts.
+    A fixed pseudo-random choice that depends on `n_samples` and `fraction` alone, so that data
+    sorted by class or by time is spread over both parts. Row 0 is always public.
 
     Parameters
     ----------
@@ -195,9 +191,8 @@ def protected_positions(n_samples, fraction):
     protected : ndarray of shape (n_protected,), dtype intp
         Sorted positions.
     """
-    # At least one row on either side: with none protected, or none public, there is no search.
     n_protected = min(max(round(float(fraction) * n_samples), 1), n_samples - 1)
-    # RandomState is frozen by numpy's compatibility policy: the split is the same in every version.
+    # RandomState is the same in every version of numpy.
     order = 1 + np.random.RandomState(_SPLIT_SEED).permutation(n_samples - 1)  # public randomness
     return np.sort(order[:n_protected])
 
@@ -214,10 +209,10 @@ def in_public_schema(X_val, y_val, X_public, y_public, groups=None):
     X_val, y_val = _repeatable(X_val), _repeatable(y_val)
     with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
         X, unreadable = as_public_schema(X_val, X_public)
-        # Index labels of the public type; numbers where there are none, or labels have levels.
+        # Index labels get the public type; they are numbered if they have levels or none exist.
         indices = [data.index for data in (X, X_public) if hasattr(data, "set_axis")]
         if [index.nlevels for index in indices] == [1, 1]:
-            # One that does not fit has another in its place; the record counts as any other.
+            # A label that does not fit is replaced; its record is not marked.
             labels, _ = as_public_schema(*(i.to_frame(index=False, name="label") for i in indices))
             X = X.set_axis(labels["label"], axis=0).rename_axis(X_public.index.name)
         else:
@@ -231,9 +226,8 @@ def in_public_schema(X_val, y_val, X_public, y_public, groups=None):
 def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     """Check numbers of rows, columns and outputs, column names and types.
 
-    No protected value is read; of columns of objects the public ones are, unless `X` and `y` are
-    not public. Unless `counted`, the number of protected rows is secret: there may be none, and no
-    message states it.
+    No protected value is read. Public columns of objects are, if `public`. Unless `counted`, the
+    number of protected rows is secret: it may be 0, and no message states it.
 
     Raises
     ------
@@ -241,7 +235,7 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
         If the *schema* does not fit. Never because of a value.
     """
     kind = public_kind if public else declared_kind
-    if counted and n_rows(X_val) < 1:  # a secret number may be 0
+    if counted and n_rows(X_val) < 1:
         raise ValueError("X_val must hold at least one protected row, got 0.")
     _check_pairing(X_val, y_val, y, kind, counted)
     names, names_val = getattr(X, "columns", None), getattr(X_val, "columns", None)
@@ -260,12 +254,12 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     (dims, columns), (dims_val, columns_val) = sizes(X), sizes(X_val)
     if public and isinstance(X, list) and list_width(X) is None:
         dims = 1  # texts or other single objects
-    # None: a container that does not say. What it holds is read after the charge, row by row.
+    # None is unknown: such a container is read after the charge, row by row.
     if None not in (dims, dims_val) and dims != dims_val:
         raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
     if None not in (columns, columns_val) and columns != columns_val:
         raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
-    # Declared types that no value can match, as numbers where the public ones are texts.
+    # Refuse declared types that no value can match, as numbers where public ones are texts.
     pairs = [("X_val", X_val, X)]
     if hasattr(X_val, "iloc") and names is not None:
         pairs = [
@@ -298,7 +292,7 @@ def _check_pairing(X_val, y_val, y_public, kind, counted):
     if None not in (outputs, outputs_val) and outputs != outputs_val:
         raise ValueError(f"y_val must have as many outputs as y, got {outputs_val} and {outputs}.")
     kinds = kind(y_public), declared_kind(y_val)
-    # One protected text makes texts of all numbers: beside public ones they are read as numbers.
+    # One protected text makes all numbers texts: with public numbers they are read as numbers.
     read = kind is public_kind and kinds[1] == "texts"
     if None not in kinds and kinds[0] != kinds[1] and not read:
         raise ValueError(
@@ -310,7 +304,7 @@ def _check_pairing(X_val, y_val, y_public, kind, counted):
 def declared_kind(values):
     """Return "texts", "numbers", "dates" and the like by the declared type; None for others."""
     dtype = getattr(values, "dtype", None)
-    # Categories have a declared type of their own: that of what they name.
+    # Categories have the type of the values that they stand for.
     dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
     kind = getattr(dtype, "kind", None)
     if kind in ("U", "S", "T") or getattr(dtype, "name", "") in ("str", "string"):
@@ -320,7 +314,7 @@ def declared_kind(values):
 
 
 def public_kind(values):
-    """Return the kind of public values; those of objects are looked at."""
+    """Return the kind of public values, read if their type is object."""
     declared = declared_kind(values)
     if declared is not None or isinstance(values, dict) or not hasattr(values, "__len__"):
         return declared
@@ -330,4 +324,4 @@ def public_kind(values):
         values = np.asarray(values, dtype=object).ravel()[:_N_READ].tolist()
     rows = (row if isinstance(row, list | tuple) else [row] for row in values[:_N_READ])
     kinds = {isinstance(cell, str | bytes) for row in rows for cell in row}
-    return "texts" if kinds == {True} else None  # of mixed cells nothing is claimed
+    return "texts" if kinds == {True} else None

@@ -1,7 +1,7 @@
-"""Protected rows in the types of the public ones, record by record.
+"""Conversion of protected rows to the types of the public ones, record by record.
 
-Files type whole columns by all of their values: a text makes texts of numbers, and a missing value
-floats of integers. A cell that the public type cannot hold marks its own record as bad.
+Readers of files type a column by all of its values: a text turns numbers into texts, and a missing
+value integers into floats. A cell that the public type cannot hold marks its own record as bad.
 """
 
 import numbers
@@ -30,12 +30,12 @@ from skdpbo.model_selection.rows._settled_types import (
 )
 
 _NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
-# Words that readers take for truth values, unless another cell of the column is a text.
+# Words that readers take for truth values, unless the column has another text.
 _TRUTH = {f(str(value)): value for value in (True, False) for f in (str, str.lower, str.upper)}
 
 
 def sizes(data):
-    """Numbers of dimensions and of columns; 1 column for a vector, None for other containers."""
+    """Return the numbers of dimensions and of columns; 1 column for a vector, None if unknown."""
     shape = getattr(data, "shape", None) or ()
     if not shape:
         return None, None
@@ -43,7 +43,7 @@ def sizes(data):
 
 
 def as_public_schema(X_val, X_public):
-    """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
+    """Return (X, unreadable): `X_val` in the types of `X_public`, and marks of bad records."""
     fine = np.zeros(n_rows(X_val), dtype=bool)
     if is_single_column(X_val) and is_single_column(X_public):
         frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
@@ -52,23 +52,22 @@ def as_public_schema(X_val, X_public):
         return _frame_as_public(X_val, X_public, fine)
     dtype, width = _type_of_table(X_public)
     if sparse.issparse(X_val):
-        X = in_canonical_form(X_val)  # stored numbers, in the type of numbers if there is one
+        X = in_canonical_form(X_val)
         values, fits = _cast(X.data.real, X.data.real.dtype if dtype is None else dtype)
-        fits &= X.data.imag == 0  # one complex number has typed all of them
+        fits &= X.data.imag == 0  # one complex number makes all of them complex
         fine[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~fits]] = True
         return with_stored(X, values), fine
-    if hasattr(X_val, "iloc"):  # its columns have types of their own, by all of their values
+    if hasattr(X_val, "iloc"):  # columns typed by all of their values
         objects = dtype is None
         X_val = np.asarray(X_val, dtype=object) if objects else _cells_of(without_signals(X_val))
     if dtype is None:
         dims, columns = sizes(X_public)
-        is_table = (dims or 1) > 1  # else of single objects, as texts
+        is_table = (dims or 1) > 1  # else a vector of single objects, such as texts
         width = list_width(X_public) or (columns if is_table else None)
         single = isinstance(X_val, list) and width is None
-        # Arrays of texts: the longest value shows in their type.
         return X_val if single else as_objects(X_val, width), fine
     kind, dates = getattr(getattr(X_val, "dtype", None), "kind", "O"), dtype.kind in "Mm"
-    if kind in "biufc" and not dates:  # one complex number has typed all of them
+    if kind in "biufc" and not dates:  # one complex number makes all of them complex
         values, bad = X_val.real, (X_val.imag != 0).any(axis=1) if kind == "c" else fine
     elif dates and kind == dtype.kind:
         values, bad = X_val, fine
@@ -83,25 +82,25 @@ def _cast(values, dtype):
     if values.dtype == dtype and dtype.kind in "bf":
         return values, np.ones(values.shape, dtype=bool)
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):  # a number that is too large becomes infinite: its loss
+        with np.errstate(over="ignore"):  # a number that is too large becomes infinite
             return values.astype(dtype), np.ones(values.shape, dtype=bool)
-    if dtype.kind in "Mm":  # the finest unit that a date needs is that of all
+    if dtype.kind in "Mm":  # the date with the finest unit decides that of all
         cast = values.astype(dtype)
         fits = (cast.astype(values.dtype) == values) | np.isnat(values)
         return np.where(fits, cast, np.array("NaT", dtype=dtype)), fits
-    # As one missing or broken number turns an array of integers into one of floats.
-    # What does not fit is marked, so that the 0 in its place is never shown to a model.
+    # To integers or truth values. A number that does not fit is marked: the model never gets its 0.
     fits = _fits(values, dtype)
     return np.where(fits, values, 0).astype(dtype), fits
 
 
 def as_public_targets(y_val, y_public):
-    """Return protected targets as numbers of the public kind, each by itself.
+    """Return protected targets as numbers of the public kind, each converted by itself.
 
-    One makes floats (a missing one), texts, unsigned (2^63) or longer numbers of all others. A loss
-    that takes labels for positions would then fail for every record. What cannot be read is NaN.
+    A single target may turn all others into floats (a missing one), texts, unsigned integers (2^63)
+    or long doubles. A loss that uses labels as positions would then fail for every record. Targets
+    that cannot be read become NaN.
     """
-    # Categories have the kind of what they name.
+    # Categories have the kind of the values that they stand for.
     y_public = getattr(getattr(y_public, "dtype", None), "categories", y_public)
     if not hasattr(y_public, "shape"):  # a list: numpy may give its public values one type
         y_public = attempt(np.asarray, y_public)[0]
@@ -122,13 +121,13 @@ def as_public_targets(y_val, y_public):
 
 
 def _target(cell, kind, several=True):
-    """Return a target, or each one of `several`, as a number of a kind; NaN if it is none."""
+    """Return a target, or with `several` a list of them, as numbers of a kind; NaN for others."""
     number, error = attempt(_number_of_kind, cell, kind, several)
     return number if error is None else np.nan
 
 
 def _number_of_kind(cell, kind, several):
-    if several and isinstance(cell, list | tuple | np.ndarray):  # which may hold themselves
+    if several and isinstance(cell, list | tuple | np.ndarray):  # one level, as lists may be cyclic
         return [_target(part, kind, several=False) for part in cell]
     value = _truth(cell)
     # Integers may be too long for a float.
@@ -146,13 +145,13 @@ def _kinds(y):
 
 
 def _type_of_table(X_public):
-    """Return type and width of public rows that are a table of numbers or dates, else Nones."""
+    """Return type and width of public rows if they are a table of numbers or dates, else Nones."""
     if hasattr(X_public, "iloc"):
         return None, None
     try:
         public = X_public if sparse.issparse(X_public) else np.asarray(X_public)
         if public.dtype.kind == "O":
-            # Texts of digits are texts: the public rows are given to the models as such.
+            # Texts of digits count as texts, as models get them.
             if not all(isinstance(cell, _NUMBERS) for cell in public.flat):
                 return None, None
             public = public.astype(float)
@@ -163,7 +162,7 @@ def _type_of_table(X_public):
 
 
 def _rows_as_numbers(rows, width, dtype=float):
-    """Read each row by itself: one unreadable value must not change how the other rows are read."""
+    """Read each row by itself, so that an unreadable value does not affect other rows."""
     X = np.zeros((n_rows(rows), width), dtype=dtype)
     unreadable = np.zeros(len(X), dtype=bool)
     with warnings.catch_warnings():
@@ -186,13 +185,13 @@ def _cells_of(data):
 
 
 def _with_truth_values(row, dtype):
-    """Read a row whose truth values may have become texts."""
+    """Read a row in which truth values may have become texts."""
     cells = np.asarray(row, dtype=object)
     return np.array([_truth(cell) for cell in cells], dtype=dtype)
 
 
 def _truth(cell):
-    """Return the truth value that a text stands for, and of a complex number the real one."""
+    """Return the truth value of a text such as "True", the real part of a real complex number."""
     cell = real_if_exact(cell)
     text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
     return _TRUTH.get(text, cell) if isinstance(text, str) else cell
@@ -204,12 +203,12 @@ def _date(cell):
     return date.fromisoformat(cell)
 
 
-# How cells are read where the public ones are objects of one type.
+# Conversions of cells to the type of public objects.
 _READERS = {bool: _truth, date: _date, time: time.fromisoformat}
 
 
 def _frame_as_public(X_val, X_public, unreadable):
-    """Cast each column to its public type: files type whole columns by all of their values."""
+    """Cast each column to its public type, since readers type columns by all of their values."""
     X = without_signals(X_val)
     for position, dtype in enumerate(X_public.dtypes):
         column = X.iloc[:, position]
@@ -229,16 +228,16 @@ def _frame_as_public(X_val, X_public, unreadable):
         values, bad = _as_numbers(column, dtype)
         unreadable |= bad
         if column.dtype != dtype:
-            # In the public type again: one value must not turn the others' integers to floats.
+            # In the public type: one value must not turn the integers of others into floats.
             cells = type(column)(np.where(bad, 0, values), index=X.index)
             X.isetitem(position, cells.astype(dtype))
     return X, unreadable
 
 
 def _as_public_objects(column, public):
-    """Return cells as objects; read as truth values, dates or times where public ones are such.
+    """Return cells as objects, converted to truth values, dates or times if public ones are.
 
-    What stands for a missing cell depends on the type of a column: the public one is taken.
+    Missing cells become the public missing value, which depends on the type of a column.
     """
     known, missing = public[public.notna()], public[public.isna()]
     kinds = {type(cell) for cell in known}
@@ -255,9 +254,9 @@ def _as_public_objects(column, public):
 def _cells_as(column, dtype, public):
     """Return (column, bad): dates, texts or categories of a public type, each cell by itself.
 
-    One cell that fits no date makes a column one of objects, and one that adds a category would
-    move the codes of all others: a category that is not public is missing. The `public` one takes
-    the place of what does not fit: intervals of integers have no missing value.
+    A cell that is no date turns a column of dates into objects, and a new category shifts the codes
+    of others: categories that are not public become missing. Cells that do not fit are replaced by
+    the cell `public`, as intervals of integers have no missing value.
     """
     series = type(column)
     with warnings.catch_warnings():
@@ -265,13 +264,13 @@ def _cells_as(column, dtype, public):
         whole, error = None, True
         if hasattr(column.dtype, "categories") and hasattr(dtype, "categories"):
             whole, error = attempt(_with_public_categories, column, dtype)
-        # Dates overflow in finer units alone, which are exact for others.
+        # A cast of dates fails only by overflow in a finer unit.
         elif column.dtype.kind in "Mm":
             whole, error = attempt(column.astype, dtype)
         if error is None:
             return whole, False
         texts = {cell for cell in column if type(cell) is str}
-        # Each text once, or all at once where each is itself: of a cell pandas makes a column.
+        # Each distinct text once, or all at once if they stay texts, as a cast of a cell is slow.
         fit = kind_of_type(dtype) == "texts" and not hasattr(dtype, "categories")
         fit = fit and attempt(series, [*texts], dtype=dtype)[1] is None
         read = {t: (t, None) if fit else attempt(_in_type, series, t, dtype) for t in texts}
@@ -287,13 +286,13 @@ def _cells_as(column, dtype, public):
 def _with_public_categories(column, dtype):
     """Return a column of categories in the public type and order.
 
-    Types whose categories have another order are equal: a cast would keep the order of all rows.
+    Types with the same categories in another order compare equal, so that a cast keeps the order.
     """
     return column.cat.set_categories(dtype.categories, ordered=dtype.ordered)
 
 
 def _in_type(series, cell, dtype):
-    """Return one cell as it is in a column of a type; an error where it alone is a list there."""
+    """Return one cell converted by a column of a type; raise if it becomes a list."""
     typed = series([cell], dtype=dtype)
     if typed.dtype != dtype or (np.ndim(typed[0]) and getattr(dtype, "type", None) is not list):
         raise TypeError
@@ -301,11 +300,11 @@ def _in_type(series, cell, dtype):
 
 
 def _with_public_numbers(column, dtype):
-    """A column in a public type of categories that are numbers, each cell by itself.
+    """Return a column in a public type of numeric categories, each cell by itself.
 
-    A category that is not public is missing.
+    Categories that are not public become missing.
     """
-    # As floats: one missing cell has made floats of the protected ones.
+    # As floats, to which a missing cell may have turned the protected ones.
     positions = {float(value): code for code, value in enumerate(dtype.categories)}
     own = getattr(column.dtype, "categories", column)  # each category is read once
     values, bad = _as_numbers(own, dtype.categories.dtype)
@@ -321,7 +320,7 @@ def _as_numbers(column, dtype):
     kind = getattr(column.dtype, "kind", "O")
     if kind in "biuf":
         values, bad = column.to_numpy(dtype=float, na_value=np.nan), False
-    elif kind == "c":  # one complex cell has typed all of them
+    elif kind == "c":  # one complex cell makes all of them complex
         values = column.to_numpy()
         values, bad = values.real, values.imag != 0
     else:
@@ -340,5 +339,5 @@ def _fits(values, dtype):
     with np.errstate(all="ignore"):
         exact = np.where(missing, 0, values).astype(numpy_dtype).astype(float) == values
     if numpy_dtype.kind in "iu":
-        exact &= below_2_53(values)  # else a missing value, which makes them floats, rounds them
+        exact &= below_2_53(values)  # larger ones are rounded if a missing value makes them floats
     return exact | (missing & nullable)  # nullable types have missing values

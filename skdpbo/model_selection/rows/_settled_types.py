@@ -1,24 +1,24 @@
-"""Types of rows and targets that no single record decides.
+"""Settled types of rows and targets: types that no single record decides.
 
 numpy and pandas type an array or a column by all of its values: one missing value turns integers
 into floats and truth values into objects, one long text widens an array, one new label adds a
-category. The rule, where protected rows share a container with others:
+category. The conversions, for containers with protected rows:
 
 - integers of 64 bits become floats in rows, also those of intervals and of sparse columns, and
   labels of whole floats become integers;
 - truth values become objects in frames, and floats in arrays, where labels become integers;
 - texts become objects, or labels as wide as the longest public one;
-- categories are those of public rows, where there are any; whole floats among these are integers,
-  and those of several types are in the order of public rows alone, unless one is declared;
+- categories are those of public rows, if there are any; whole floats among them become integers,
+  and categories of several types have the order of public rows, unless an order is declared;
 - nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them,
   and so does any unit of an array, which numpy takes from the finest date;
-- complex numbers without imaginary parts become real, where rows are public;
+- complex numbers without imaginary parts become real, in public rows;
 - a column of which all public cells are missing holds floats;
-- where rows are public, numbers, truth values and texts of nullable and Arrow types become plain,
-  as `convert_dtypes` leaves them beside a protected cell of another kind.
+- in public rows, numbers, truth values and texts of nullable and Arrow types become plain, as
+  `convert_dtypes` leaves them in a column with a protected cell of another kind.
 
-Smaller integers, single precision, other nullable integers and, with no public rows, categories are
-never inferred from files: they are the user's declaration, and public.
+Smaller integers, single precision, other nullable integers and, without public rows, categories are
+never inferred from files: they are declared by the user, and public.
 """
 
 from datetime import timedelta
@@ -56,21 +56,21 @@ _CONVERTED = (  # by convert_dtypes of pandas
 )
 _DATES = ("M", "m")  # kinds of types: dates and durations
 _ARROW = {"M": "timestamp", "m": "duration"}
-_UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
+_UNIT = "us"  # of arrays of dates; as in pandas
 
 
 def settled_rows(X, which=None):
-    """Return rows in types that neither a missing value nor a fraction can turn into others.
+    """Return rows in types that neither a missing value nor a fraction can change.
 
-    No value decides. Call it after the charge, or on synthetic or public rows. `which`, of *public*
-    rows: whether a column of a frame is to be settled; None: all are.
+    Types do not depend on values. Call it after the charge, or on synthetic or public rows.
+    `which`, for *public* rows: whether to settle a column of a frame; None: all columns.
     """
     if is_single_column(X):
         return settled_rows(X.to_frame(), which).iloc[:, 0].rename(X.name)
     if hasattr(X, "isetitem"):
         columns = [X.iloc[:, j] for j in range(X.shape[1])]
         settled = [_settled_column(c) if which is None or which(c) else c for c in columns]
-        # The caller's frame is left as it is, and copied only where a column changes.
+        # The caller's frame is not changed, and copied only if a column changes.
         changes = [j for j, column in enumerate(columns) if settled[j] is not column]
         X = X.copy() if changes else X
         for j in changes:
@@ -86,24 +86,24 @@ def settled_rows(X, which=None):
 
 def is_single_column(X):
     """Whether rows are a pandas series, such as texts."""
-    # By what it can do, here and below: pandas is not required, and not imported.
+    # By its attributes, here and below, as pandas is not imported.
     return hasattr(X, "iloc") and hasattr(X, "to_frame") and not hasattr(X, "columns")
 
 
 def _settled_column(column):
     if getattr(column.dtype, "kind", "") not in _DATES:
-        dtype = _settled_type(column.dtype, object)  # objects hold truth values beside missing ones
+        dtype = _settled_type(column.dtype, object)  # objects can hold truth and missing values
         if str(dtype) == "double[pyarrow]":  # pandas' own cast quotes an integer beyond 2^53
             cells = column.array.__arrow_array__().cast("double", safe=False)
             return type(column)(type(column.array)(cells), index=column.index, name=column.name)
         return column if dtype is None else column.astype(dtype)
-    # Dates and durations without nanoseconds, which readers take if one value needs them. Coarser
-    # units are the user's declaration.
+    # Dates and durations without nanoseconds, which readers use if one value needs them. Coarser
+    # units are declared by the user.
     usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
     arrow = getattr(column.dtype, "pyarrow_dtype", None)
-    if arrow is not None:  # days, or the finest unit of all of them; its own cast quotes a date
+    if arrow is not None:  # not cast by Arrow, whose errors quote a date
         kind = column.dtype.kind
-        days = str(arrow).startswith("date")  # which numpy would be given as objects
+        days = str(arrow).startswith("date")  # which numpy would convert to objects
         column = column.astype("timestamp[ms][pyarrow]") if days else column
         cells = type(column)(column.to_numpy(f"{kind}8[{usual}]"), index=column.index)
         zone = f", tz={arrow.tz}" if getattr(arrow, "tz", None) else ""
@@ -112,7 +112,7 @@ def _settled_column(column):
 
 
 def _settled_type(dtype, of_truth_values):
-    """Return the type to take in place of one that readers infer, or None."""
+    """Return the settled type for one that readers infer, or None."""
     if str(dtype) in ("Sparse[int64, 0]", "Sparse[uint64, 0]"):
         return type(dtype)(np.float64, 0.0)
     return of_truth_values if dtype == np.bool_ else _INFERRED.get(str(dtype))
@@ -126,37 +126,37 @@ def settled_targets(y, labels):
     y : targets or None
         Protected or public.
     labels : bool
-        Whether they are labels of classes: whole floats are integers then, each by itself, and any
-        other number is a label that no model knows.
+        Whether they are labels of classes: whole floats become integers, each by itself, and any
+        other number a label of no class.
     """
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_targets(y.data, labels))
     y = as_plain_numbers(y, labels)
-    # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
+    # Nullable and Arrow numbers, which have several types, become doubles.
     dtypes = declared_types(y)
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
     if numbers and not all(isinstance(dtype, np.dtype) for dtype in dtypes):
         y = y.astype("float64")
     dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
     if isinstance(y, np.ndarray) and dtype.kind in "US":
-        return y.astype(object)  # the width of a text array shows its longest text
+        return y.astype(object)  # the type of a text array reveals its longest text
     if not labels or str(dtype).startswith("interval"):
         if hasattr(y, "columns"):  # a missing value changes the type of its own column
             return y.apply(lambda t: t.astype(_INFERRED.get(str(t.dtype), t.dtype)))
         settled = _INFERRED.get(str(dtype))
         return y if settled is None else y.astype(settled)
-    if str(dtype) not in ("float64", "uint64"):  # a huge one makes these of integers
+    if str(dtype) not in ("float64", "uint64"):  # to which one label may turn integers
         return y
-    with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
+    with np.errstate(invalid="ignore"):  # NaN is converted to some integer, which differs below
         integers = np.asarray(y).astype(np.int64)
     return like(y, np.where(integers == np.asarray(y), integers, NO_LABEL))
 
 
 def from_public_values(values):
-    """Return public rows or targets; an array of texts is as wide as its longest one.
+    """Return public rows or targets, an array of texts with the width of its longest text.
 
-    Where both come from one table, the longest one may be protected.
+    Cut from a common table, its type may reveal the longest protected text.
     """
     if isinstance(values, np.ndarray) and values.dtype.kind in "US":
         size = max(int(np.char.str_len(values).max(initial=0)), 1)
@@ -165,14 +165,14 @@ def from_public_values(values):
 
 
 def below_2_53(values):
-    """Whether integers are themselves as floats, which one missing value makes of them."""
+    """Whether integers are exact as floats, to which one missing value turns them."""
     return (values > -(2**53)) & (values < 2**53)
 
 
 def without_long_integers(X):
     """Return public rows with floats in columns of 64-bit integers that are not all below 2^53.
 
-    One protected missing value rounds the others of such a column.
+    In such a column, one missing protected value makes pandas round the others.
     """
     if sparse.issparse(X) or (isinstance(X, np.ndarray) and not _holds_long_integers(X)):
         return X
@@ -185,19 +185,19 @@ def _holds_long_integers(values):
 
 
 def settled_public_rows(X):
-    """Return public rows, cut from a table with protected ones, typed by public values alone."""
+    """Return public rows, taken from a table with protected ones, typed by public values alone."""
     if is_single_column(X):
         return settled_public_rows(X.to_frame()).iloc[:, 0].rename(X.name)
     X = _real_if_exact(_with_own_index(X))
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
-        X = X.astype(object)  # as one missing value makes them
+        X = X.astype(object)  # as with a missing value
     if isinstance(X, np.ndarray) and X.dtype.kind in _DATES:
         settled = settled_rows(X)
         return settled if ((settled == X) | np.isnat(X)).all() else X  # nanoseconds in public rows
     X = X if hasattr(X, "isetitem") else settled_rows(X)
     if isinstance(X, np.ndarray) and X.dtype == np.object_:
         for kind, dtype in ((Real, "float64"), (Complex, "complex128")):
-            if all(isinstance(cell, kind) for cell in X.flat):  # a protected text is among them
+            if all(isinstance(cell, kind) for cell in X.flat):  # objects by a protected text
                 return _real_if_exact(X.astype(dtype))
         return X
     if not hasattr(X, "isetitem"):
@@ -209,7 +209,7 @@ def _by_column(frame, settle):
     frame = frame.copy()
     for j in range(frame.shape[1]):
         frame.isetitem(j, settle(frame.iloc[:, j]))
-    return frame.copy()  # in the layout of its types: which columns were replaced does not show
+    return frame.copy()  # consolidated: the memory layout does not show the replaced columns
 
 
 def _own_column(column):
@@ -227,7 +227,7 @@ def _own_column(column):
 
 
 def _inferred(column):
-    """Return a column without the type of objects that the text of another record has given it."""
+    """Return a column with the type of its values, instead of objects due to another record."""
     if str(column.dtype) in _CONVERTED:
         column = column.astype(object).where(column.notna(), np.nan)
     inferred, error = attempt(column.infer_objects)  # a cell may raise
@@ -235,10 +235,9 @@ def _inferred(column):
 
 
 def _made_anew(column):
-    """Return a nullable, Arrow or text column without what its pickle shows of other cells.
+    """Rebuild a nullable, Arrow or text column, so that its pickle does not reveal other cells.
 
-    That is what is stored under a missing cell, the values of a dictionary, and whether a date or
-    a text was converted.
+    Values stored under missing cells, dictionaries, and traces of conversions would be in it.
     """
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in _DATES:
         cells = column.to_numpy().astype(np.int64).astype(str(column.dtype))
@@ -256,19 +255,18 @@ def _real_if_exact(values):
         return values
     if hasattr(values, "map"):
         return values.map(np.real)
-    # Numbers beside one another again, in their order: a view leaves a place for each other part.
+    # A contiguous copy: the real part is a strided view.
     return values.real.copy(order="K") if isinstance(values, np.ndarray) else values.real.copy()
 
 
 def _with_own_categories(column):
-    """Return public values with the categories that occur, typed by these alone.
+    """Return public values with the categories that occur among them, typed and ordered by these.
 
-    A protected cell that cannot be compared with others leaves categories in the order of all rows:
-    those of several types have the one that pandas gives to these, unless an order is declared.
+    pandas sorts categories that can be compared. With a protected cell that cannot, their order is
+    that of all rows, and must be restored, unless an order is declared.
     """
-    # pandas sorts those that it collects and can compare.
     declared = column.cat.ordered or attempt(column.cat.categories.sort_values)[1] is None
-    # Those that no public row has may be known from protected rows alone.
+    # Categories that no public row has may come from protected rows.
     column = column.cat.remove_unused_categories()
     given = column.cat.categories.to_series()
     known = type(given)(_own_targets(given, True))
@@ -286,7 +284,7 @@ def _with_own_index(values):
     if not hasattr(values, "set_axis"):
         return values
     if index.dtype == np.object_ and index.nlevels == 1:
-        index = type(index)(index.tolist())  # tuples that stood beside other labels are levels
+        index = type(index)(index.tolist())  # tuples become levels if all labels are tuples
     levels = [index.get_level_values(k).to_series() for k in range(index.nlevels)]
     levels = [_own_targets(labels, True) for labels in levels]
     if len(levels) == 1:
@@ -295,7 +293,7 @@ def _with_own_index(values):
 
 
 def settled_public_targets(y, labels):
-    """Return public targets, cut from a table with protected ones, typed by public values alone.
+    """Return public targets, taken from a table with protected ones, typed by public values alone.
 
     Parameters
     ----------
@@ -306,12 +304,12 @@ def settled_public_targets(y, labels):
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
-    # Of an array the sub-class goes, which some types would keep and others lose.
+    # Without the sub-class of an array, which not all types would keep.
     y = in_native_order(by_row(as_plain_array(y), typed=False))
-    if hasattr(y, "columns"):  # the type of one column is that of no other
+    if hasattr(y, "columns"):
         return _by_column(_with_own_index(y), lambda column: settled_public_targets(column, labels))
     y = _own_targets(_with_own_index(y), labels)
-    # One complex label among objects makes all of them complex, and none the label of a class.
+    # Complex labels match no class: as objects, those without imaginary parts do.
     is_complex = labels and getattr(getattr(y, "dtype", None), "kind", "") == "c"
     return y.astype(object) if is_complex else y
 
@@ -325,7 +323,7 @@ def _own_targets(y, labels):
         return typed
     if hasattr(y, "infer_objects"):
         y = _inferred(y)
-    if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
+    if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # copied, to have an empty cache
         return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     y = _real_if_exact(y)
     if getattr(y, "dtype", None) == np.object_:

@@ -1,1 +1,1 @@
-"""Per-record losses, the scorers built on them, and what a `scoring` means."""
+"""Per-record losses, the scorers built on them, and the resolution of `scoring`."""

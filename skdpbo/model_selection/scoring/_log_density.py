@@ -1,4 +1,4 @@
-"""The mean log predictive density of a regressor that gives standard deviations, as a score."""
+"""Score of the mean log predictive density of a regressor with predictive standard deviations."""
 
 import math
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ def predictive_moments(estimator, X):
     """Mean and variance of an observation at each row, shape (n, 2 q), q the number of targets.
 
     The variance is the squared standard deviation of ``predict(X, return_std=True)`` plus
-    `noise_variance_` of the estimator (of the last step of a pipeline) where it has one: there the
-    standard deviation is about the function.
+    `noise_variance_`, if the estimator (the last step of a pipeline) has one: its standard
+    deviation is then that of the function, without noise.
     """
     try:
         mean, std = (np.asarray(part) for part in estimator.predict(X, return_std=True))
@@ -79,14 +79,14 @@ class LogDensityScorer(PerRecordScorer):
         self.mean, self.n_steps, self.scale, self.accounting = mean, n_steps, scale, accounting
 
     def private_mean(self, budget, mu):
-        """The mean that is released of a trial's log densities, or None for the noisy total.
+        """Mechanism for the mean of a trial's log densities; None for the noisy total.
 
         Parameters
         ----------
         budget : PrivacyGuarantee
-            Cost of a score.
+            Budget of a score.
         mu : float or None
-            Its Gaussian budget; None where it is pure, which COINPRESS cannot use.
+            Gaussian budget; None for a pure budget, which COINPRESS cannot use.
 
         Returns
         -------
@@ -107,14 +107,14 @@ class LogDensityScorer(PerRecordScorer):
 
 
 def concentrated_mu(epsilon, delta):
-    """The mu whose rho = mu^2 / 2 Eq. (22) of Honkela & Melkas finds for (epsilon, delta).
+    """Mu with rho = mu^2 / 2, rho from Eq. (22) of Honkela & Melkas for (epsilon, delta).
 
-    rho = (sqrt(epsilon + log 1/delta) - sqrt(log 1/delta))^2: valid, and smaller than need be.
+    rho = (sqrt(epsilon + log 1/delta) - sqrt(log 1/delta))^2 is valid, but not the largest.
     """
     log_term = math.log(1 / delta)
-    # a - b = (a^2 - b^2) / (a + b): no cancellation for a small epsilon
+    # a - b = (a^2 - b^2) / (a + b), without cancellation for a small epsilon.
     root = epsilon / (math.sqrt(epsilon + log_term) + math.sqrt(log_term))
-    return math.sqrt(2.0) * root * (1 - 2.0**-40)  # no rounding error makes it larger
+    return math.sqrt(2.0) * root * (1 - 2.0**-40)  # rounded down
 
 
 def make_log_density_scorer(
@@ -133,11 +133,11 @@ def make_log_density_scorer(
     lower, upper : float
         Public range of a record's log density, one for all candidates, in nats for targets in their
         units; finite, lower < upper. The noise of a score is proportional to ``upper - lower``. A
-        good upper end is ``-log(s)``, s the smallest standard deviation worth having; a good lower
-        end is about the log density of a model that knows nothing, such as ``-log(high - low)`` for
-        targets in [low, high].
+        good upper end is ``-log(s)``, s the smallest useful standard deviation; a good lower end is
+        about the log density of an uninformed model, such as ``-log(high - low)`` for targets in
+        [low, high].
     mean : {"clipped", "coinpress"}, default="clipped"
-        How the mean over the rows is made private in the trials of ``protect="all"``.
+        Mechanism of the mean over the rows in the trials of ``protect="all"``.
         "coinpress": clipped ever more tightly around a released mean; for ranges far wider than
         about ten times `scale`. It needs a Gaussian budget; under a pure one "clipped" is used.
     n_steps : int or "auto", default=12
@@ -180,7 +180,7 @@ def make_log_density_scorer(
         raise ValueError("lower must be below upper.")
     for value, choices, name in ((mean, _MEANS, "mean"), (accounting, _ACCOUNTING, "accounting")):
         check_choice(value, name, choices)
-    # Checked by the mean itself.
+    # Checks `scale` and `n_steps`.
     CoinPressMean(mu=1.0, center=0.0, radius=(upper - lower) / 2, scale=scale, n_steps=n_steps)
     return LogDensityScorer(
         lower=lower, upper=upper, mean=mean, n_steps=n_steps, scale=scale, accounting=accounting

@@ -1,8 +1,9 @@
 """Losses of single records, before they are clipped.
 
 Every loss is a callable ``loss(estimator, y, prediction)`` that returns one float per record.
-``inf`` is a record that deserves the worst loss (an unseen label); NaN one that cannot be scored
-(an error on public rows, the worst loss on protected ones). Entry i depends on record i alone.
+``inf`` stands for the worst loss (of an unseen label); NaN for a record that cannot be scored,
+which is an error for public rows and the worst loss for protected ones. Entry i depends on record i
+alone.
 """
 
 import copy
@@ -24,16 +25,16 @@ from skdpbo.model_selection.scoring._parsing import (
 
 
 def zero_one(estimator, y, prediction):
-    """Return 0 where every label of a record is predicted, else 1 (multilabel: exact match)."""
+    """Return 0 if all labels of a record are predicted, else 1 (multilabel: exact match)."""
     y = of_numpy(y)
     alike = type(y) is type(prediction) is np.ndarray and y.shape == prediction.shape
     alike = alike and y.dtype.kind == prediction.dtype.kind and y.ndim in (1, 2)
-    # Kinds that compare exactly and hold no missing value: as below, several 100 times faster.
+    # Types that compare exactly and have no missing values: several 100 times faster than below.
     if alike and y.dtype.kind in "biuU":
         return (y != prediction).reshape(len(y), -1).any(axis=1).astype(np.float64)
     width = n_outputs(prediction)
     pairs = zip(as_labels(y, width), as_labels(prediction, width), strict=True)
-    # Labels that cannot be compared are different; NaN where there are none.
+    # Labels whose comparison raises are different; NaN for records without labels.
     return np.array(
         [np.nan if None in pair else not attempt(operator.eq, *pair)[0] for pair in pairs],
         dtype=np.float64,
@@ -44,16 +45,16 @@ def codes_among(classes, y):
     """Return the position of each label among the classes: -1 unseen, -2 unreadable."""
     classes, labels = np.asarray(classes), of_numpy(y)
     typed = isinstance(labels, np.ndarray) and labels.ndim == 1
-    # Types are public. Within one of these, comparison is exact and no label is unreadable.
+    # For equal kinds of types, which are public, comparison is exact and all labels are readable.
     if typed and classes.dtype.kind == labels.dtype.kind and labels.dtype.kind in "biuU":
-        # A label beyond the last class is compared with the last one, and found different.
+        # Labels beyond the last class are compared with it, and found different.
         order = np.argsort(classes)
         codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
         return np.where(classes[codes] == labels, codes, -1)
-    # Label by label: a comparison of whole arrays would bring all of them into one type.
+    # Label by label: comparing whole arrays would convert all labels to one type.
     codes = {(label,): i for i, label in enumerate(record_objects(classes))} | {None: -2}
     found = (attempt(codes.get, label, -1) for label in as_labels(y, 1))
-    # An error: of a label that cannot be hashed.
+    # An error is due to an unhashable label.
     return np.array([code if error is None else -1 for code, error in found], dtype=np.int64)
 
 
@@ -76,10 +77,10 @@ def _probabilities_and_codes(estimator, y, prediction):
 def log_loss(estimator, y, prediction):
     """Return -log of the probability of the true class."""
     probabilities, codes = _probabilities_and_codes(estimator, y, prediction)
-    # Negative codes take any column here: `_with_codes` replaces what becomes of them.
+    # For negative codes any column, as `_with_codes` replaces their losses.
     of_truth = probabilities[np.arange(len(codes)), np.maximum(codes, 0)]
     with np.errstate(all="ignore"):
-        # A negative "probability" is as wrong as zero, which costs 36, as in scikit-learn.
+        # Probabilities of at most 0 cost 36, as in scikit-learn.
         losses = np.maximum(-np.log(np.maximum(of_truth, np.finfo(float).eps)), 0.0)
     return _with_codes(losses, codes)
 
@@ -89,7 +90,7 @@ class Brier:
     """The squared distance of the probabilities from the truth, or half of it.
 
     ``halved`` is True for two classes (scikit-learn's binary convention, in [0, 1]), False for
-    more (in [0, 2]), and None to go by the classes of each estimator.
+    more (in [0, 2]), and None to decide by the classes of each estimator.
     """
 
     halved: bool | None = None
@@ -110,22 +111,22 @@ class Brier:
 
 
 def _with_codes(losses, codes):
-    # An unseen class deserves the worst; one that cannot be read, or whose row cannot, is NaN.
+    # The worst loss for an unseen class; NaN for an unreadable label or prediction.
     losses = np.where((codes == -1) & ~np.isnan(losses), np.inf, losses)
     return np.where(codes == -2, np.nan, losses)
 
 
 @dataclass(frozen=True)
 class TopK:
-    """0 where the true class is among the k largest scores, else 1."""
+    """Loss of 0 if the true class is among the k largest scores, else 1."""
 
     k: int
 
     def __call__(self, estimator, y, prediction):
-        """Return one loss per record; of equal scores those of later classes are larger."""
+        """Return one loss per record; of equal scores, later classes count as larger."""
         codes, n_classes = codes_among(_classes(estimator), y), len(_classes(estimator))
         scores = as_numbers(prediction, n_outputs(prediction))
-        if scores.shape[1] == 1 and n_classes == 2:  # a decision function: that of the second
+        if scores.shape[1] == 1 and n_classes == 2:  # a decision function for the second class
             scores = np.hstack([-scores, scores])
         if scores.shape[1] != n_classes:
             raise ValueError("the estimator must return one score for each class.")
@@ -134,7 +135,7 @@ class TopK:
         of_truth = np.take_along_axis(scores, own, axis=1)
         ahead = (scores > of_truth) | ((scores == of_truth) & (places > own))
         losses = (ahead.sum(axis=1) >= self.k).astype(np.float64)
-        losses[np.isnan(scores).any(axis=1)] = np.nan  # compared, NaN is ahead of nothing
+        losses[np.isnan(scores).any(axis=1)] = np.nan  # comparisons with NaN are False
         return _with_codes(losses, codes)
 
 
@@ -168,13 +169,12 @@ class Elementwise:
         width = n_outputs(prediction)
         with np.errstate(all="ignore"):
             losses = ERRORS[self.name](as_numbers(y, width), as_numbers(prediction, width))
-            # NaN in one output is NaN for the record: it cannot be scored.
             return losses.mean(axis=1)
 
 
 @dataclass(frozen=True)
 class UserLoss:
-    """A user's ``loss(y_true, y_pred)``, applied to all public rows at once.
+    """A user's ``loss(y_true, y_pred)``, for all public rows at once, or single protected ones.
 
     `class_weight` maps labels to public weights of at most 1; other labels have weight 1.
     """
@@ -183,7 +183,7 @@ class UserLoss:
     class_weight: dict | None = None
 
     def __call__(self, estimator, y, prediction):
-        """Return one loss per public record; raise if the answer is not one number each."""
+        """Return one loss per public record; raise if the result has another shape."""
         n = n_predictions(prediction)
         if y is not None:
             y = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
@@ -197,11 +197,11 @@ class UserLoss:
         return losses * self._weights(y, n)
 
     def isolated(self, y, prediction):
-        """Return one loss per protected record, each computed without sight of the others.
+        """Return one loss per protected record, each computed from its record alone.
 
-        The function is called on one record at a time, with copies, so that neither an exception
-        nor a loss that looks at its neighbours can carry one record into the entry of another. An
-        object is copied for each record, as it may keep what it is shown.
+        The function is called on a copy of one record at a time, so that entries depend on their
+        own record even if the function raises or mixes rows. A callable object is copied for each
+        record, as it may store its arguments.
         """
         losses = np.full(n_predictions(prediction), np.nan)
         with np.errstate(all="ignore"):
@@ -209,7 +209,7 @@ class UserLoss:
                 records = [None] * len(losses)
             elif isinstance(y, np.ndarray) and y.dtype.kind in "biuf":  # the type is public
                 records = [y[i : i + 1].copy() for i in range(len(y))]
-            else:  # the type of each array comes from that record alone
+            else:  # each array is typed by its record alone
                 records = [_one_row_array(record) for record in record_objects(y)]
             for i, record in enumerate(records):
                 loss, error = attempt(self._one_loss, record, prediction, i)
@@ -231,17 +231,17 @@ class UserLoss:
         return as_numbers(loss, 1)[0, 0] if number else np.nan
 
     def _weights(self, y, n):
-        """Return the weight of each record's label; 1 for one that is not listed or unreadable."""
+        """Return the weight of each record's label; 1 for others."""
         if self.class_weight is None:
             return np.ones(n)
-        # The last entry is for code -1: labels that are not listed count in full.
+        # The last entry is for code -1, other labels.
         weights = np.array([*self.class_weight.values(), 1.0])
         return weights[np.maximum(codes_among(np.array([*self.class_weight], dtype=object), y), -1)]
 
 
 def refuse_negated(losses, scorer):
-    """Raise where no loss of *public* rows is positive and some are negative: all count as 0."""
-    # Rounding alone may make one of 0 negative.
+    """Raise if losses of *public* rows are negative or 0, so that all would be clipped to 0."""
+    # Rounding may make a loss of 0 slightly negative.
     if losses.max(initial=0.0) <= 0 and losses.min(initial=0.0) < -1e-9 * scorer.bound:
         raise ValueError(
             f"scoring: no loss of {scorer!r} is above 0 on public or synthetic rows, and all are "
@@ -256,7 +256,7 @@ def _one_row_array(record):
 
 
 def _is_one_table_per_output(prediction):
-    """Whether this is the answer of predict_proba with several outputs."""
+    """Whether a prediction is that of predict_proba with several outputs."""
     tables = prediction if isinstance(prediction, list) else []
     return bool(tables) and all(isinstance(t, np.ndarray) and t.ndim == 2 for t in tables)
 

@@ -1,4 +1,4 @@
-"""Assignment of metrics: one decides on the protected records, the others are public."""
+"""Several metrics: one is computed on the protected records and decides, the others are public."""
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -34,9 +34,9 @@ def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
         Name of the deciding metric in ``cv_results_``.
     """
     scoring, decides, estimator = searcher.scoring, searcher.refit, searcher.estimator
-    how = {"n_classes": _n_classes(y, estimator, candidates), "public": PublicTargets(y)}
+    options = {"n_classes": _n_classes(y, estimator, candidates), "public": PublicTargets(y)}
     if not isinstance(scoring, (list, tuple, set, dict)):
-        scorer = resolve_scorer(scoring, estimator, searcher.loss_bound, **how)
+        scorer = resolve_scorer(scoring, estimator, searcher.loss_bound, **options)
         return scorer, scorer, "score"
     if not scoring:
         raise ValueError("scoring is empty: give at least one metric.")
@@ -47,7 +47,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
             "protected records are for: the other metrics are computed on public rows alone. For a "
             "choice by each, fit once for each metric, with a part of epsilon."
         )
-    # It also refuses unknown names, and a `refit` that is none of them, in scikit-learn's words.
+    # scikit-learn refuses unknown names, and a `refit` that is not among them.
     with readable_errors():
         known = scikit_learn_scorers()[0]._scorers
     bounds = searcher.loss_bound
@@ -59,25 +59,25 @@ def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
     for name in known:
         metric = scoring[name] if isinstance(scoring, dict) else name
         try:
-            scorers[name] = resolve_scorer(metric, estimator, bounds.get(name), **how)
+            scorers[name] = resolve_scorer(metric, estimator, bounds.get(name), **options)
         except UnboundedSensitivityError:
             if name == decides:
                 raise
-            scorers[name] = known[name]  # without a bound it may be public, but not decide
-    # scikit-learn's: it calls each scorer once a fold, and takes care of `error_score`.
+            scorers[name] = known[name]  # without a bound it is for public rows alone
+    # scikit-learn's, which calls each scorer once per fold, and handles `error_score`.
     public = MultimetricScorer(scorers=scorers, raise_exc=searcher.error_score == "raise")
     return scorers[decides], public, decides
 
 
 def _n_classes(y, estimator, candidates):
-    """Return the number of classes of public targets; None of anything but one label a row."""
-    labels = np.asarray(y if is_classifier(estimator) else None)  # a sparse y has no dimension
+    """Return the number of classes of public targets; None unless there is one label per row."""
+    labels = np.asarray(y if is_classifier(estimator) else None)  # of a sparse y, 0-dimensional
     if labels.ndim == 0 or labels.shape[1:] not in ((), (1,)):
         return None
-    # As texts: labels of several types cannot be sorted, which `unique` does.
+    # As texts, since `unique` sorts, and labels of several types cannot be compared.
     n_classes = len(np.unique(labels.astype(str)))
     if n_classes == 1 < len(labels):
-        # A frozen classifier, in the estimator or a candidate, may know others.
+        # A frozen classifier, in the estimator or a candidate, may have more classes.
         models = (with_params(estimator, params) for params in ({}, *candidates))
         parts = (part for model in models for part in (model, *model.get_params().values()))
         if not any(isinstance(part, FrozenEstimator) and is_classifier(part) for part in parts):

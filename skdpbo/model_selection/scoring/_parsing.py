@@ -1,8 +1,8 @@
-"""Reading targets and predictions one record at a time.
+"""Conversion of targets and predictions, one record at a time.
 
 A container is never converted as a whole: ``np.asarray([0, 1, "x"])`` would turn every label into
-a string because of one record. Each record is read by itself; one that cannot be read becomes NaN
-(numbers) or None (labels) and touches no other.
+a text because of one record. A record that cannot be read becomes NaN (numbers) or None (labels)
+and does not affect the others.
 """
 
 import math
@@ -17,7 +17,7 @@ from skdpbo._attempt import attempt, is_known, real_if_exact
 from skdpbo._schema import declared_types
 
 _NUMERIC = "biuf"
-_PLAIN = bool, int, float, str, bytes  # types of labels that are neither nested nor of numpy
+_PLAIN = bool, int, float, str, bytes  # types of labels that need no conversion
 
 
 def record_objects(values):
@@ -45,7 +45,7 @@ def record_objects(values):
 
 
 def of_numpy(values):
-    """Return numbers of pandas that all have one type of numpy as an array, others as they are."""
+    """Return pandas data of a single numeric numpy type as an array, other values unchanged."""
     types = declared_types(values) if hasattr(values, "to_numpy") else []
     plain = all(isinstance(dtype, np.dtype) and dtype.kind in _NUMERIC for dtype in types)
     return values.to_numpy() if plain and len({*types}) == 1 else values
@@ -74,18 +74,16 @@ def as_numbers(values, width):
     """
     values = of_numpy(values)
     if type(values) is np.ndarray and values.dtype.kind in _NUMERIC and values.ndim in (1, 2):
-        # Of a homogeneous array all records have the width of the array, a public shape.
         if n_outputs(values) != width:
             return np.full((len(values), width), np.nan)
         with np.errstate(all="ignore"):
             table = values.astype(np.float64).reshape(len(values), width)
     else:
         records = record_objects(values)
-        if width > 1 or {*map(type, records)} != {float}:  # floats alone are what they are
+        if width > 1 or {*map(type, records)} != {float}:  # floats need no conversion
             records = [_items(record, width) or [None] * width for record in records]
             records = [[_number(item) for item in items] for items in records]  # NaN for None
         table = np.array(records, np.float64).reshape(-1, width)
-    # One number that is not finite spoils its own record, and no other.
     return np.where(np.isfinite(table).all(axis=1, keepdims=True), table, np.nan)
 
 
@@ -113,7 +111,7 @@ def as_labels(values, width):
         items = _items(record, width)
         if items is not None:
             items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
-            # A label may have a length only as a text; else it is nested.
+            # Labels other than texts that have a length are nested.
             flat = (isinstance(x, str | bytes) or not hasattr(x, "__len__") for x in items)
             items = items if all(flat) and all(map(is_known, items)) else None
         labels.append(items)
@@ -131,7 +129,7 @@ def _items(record, width):
 
 def _number(item):
     item = real_if_exact(item)
-    # A list of accepted types: float("1.5"), float([1]) and the like would read too much or warn.
+    # By types, as float would also accept texts, or warn of arrays.
     if not isinstance(item, numbers.Real | np.bool_ | Decimal):
         return math.nan
     number, error = attempt(float, item)

@@ -1,4 +1,4 @@
-"""Scorer of a name, a scikit-learn scorer or a user's loss; refusals with their reasons."""
+"""Resolution of `scoring` into scorers; refusals with their reasons."""
 
 import math
 from collections.abc import Iterable
@@ -44,19 +44,19 @@ DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
 
 
 _DEFAULT_ERROR_BOUND = 1.0
-# Powers of a distance that are the loss of a target that far from its prediction.
+# Losses that are a power of the distance between target and prediction, with the power.
 _POWERS = {"neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}
 
 
 def _default_error_bound(error, name, estimator):
-    """Return the most that the middle of public `y_bounds` loses, or 1.0 with a warning.
+    """Return the largest loss of predicting the middle of public `y_bounds`, else 1.0 and warn.
 
-    `name`: of the requested score.
+    `name`: the requested score.
     """
     bounds = getattr(final_step(estimator), "y_bounds", None)
     is_pair = isinstance(bounds, tuple | list) and len(bounds) == 2
     is_pair = is_pair and all(isinstance(bound, Real) for bound in bounds)
-    # Python's floats: narrow types of numpy overflow. Of integers beyond all floats there is none.
+    # Python's floats, as narrow numpy types overflow; huge integers raise, and have no bound.
     ends, _ = attempt(lambda: [*map(float, bounds)]) if is_pair else (None, None)
     length = ends[1] - ends[0] if ends else math.nan
     if 1e-49 < length < 1e50 and error in _POWERS:
@@ -75,7 +75,7 @@ _MEANS = ("accuracy", "neg_log_loss", "neg_brier_score", *_losses.ERRORS)
 
 
 def _mean_scorer(score, estimator, loss_bound, n_classes, name):
-    """Return the scorer of a mean of losses, which is one of `_MEANS`, for a score made of it."""
+    """Return the scorer of a mean of losses, `name` of `_MEANS`, for a `score` made of it."""
     if name == "accuracy":
         if loss_bound is not None and loss_bound != 1:
             raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
@@ -89,12 +89,12 @@ def _mean_scorer(score, estimator, loss_bound, n_classes, name):
     elif name == "neg_log_loss":
         loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
     else:
-        # Two classes: scikit-learn halves the Brier score, and half of the range halves the noise.
+        # With two classes scikit-learn halves the Brier score; half the range halves the noise.
         halved = None if n_classes is None else n_classes <= 2
         largest = 1.0 if halved else 2.0
         loss, bound = _losses.Brier(halved), min(largest, loss_bound or largest)
-    how = {"units": FINE_UNITS, "response_method": response_method}
-    return PerRecordScorer(loss, name=name, bound=bound, **how)
+    options = {"units": FINE_UNITS, "response_method": response_method}
+    return PerRecordScorer(loss, name=name, bound=bound, **options)
 
 
 def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, public=None):
@@ -106,14 +106,15 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         A name of `sklearn.metrics.get_scorer_names`, or the very scorer that a name stands for.
         None is "accuracy" for classifiers and "neg_mean_squared_error" for regressors.
     estimator : estimator
-        Decides what None means; it is not fitted.
+        Not fitted; for the default of `scoring`.
     loss_bound : float or dict, default=None
-        Bound g* at which losses are clipped, or one for each name of a metric. Squared and absolute
-        errors default to the most that the middle of `y_bounds` of a private regressor loses,
-        others to 1.0 with a `DefaultBoundsWarning`; log losses to ``-log(1e-3)``.
+        Bound g* at which losses are clipped, or a dict by names of metrics. The default for squared
+        and absolute errors is the largest loss of predicting the middle of `y_bounds` of a private
+        regressor, for other errors 1.0 with a `DefaultBoundsWarning`, for log losses
+        ``-log(1e-3)``.
     n_classes : int, default=None
-        Number of classes, where it is public. With 2, Brier losses are bounded by 1 rather
-        than by 2, which halves the noise.
+        Number of classes, if it is public. With 2, Brier losses are bounded by 1 instead of 2,
+        which halves the noise.
     public : PublicTargets, default=None
         Public targets; None where no row is public.
 
@@ -128,7 +129,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         If no bound is known on what one record can change.
     """
     loss_bound = _bound_of(loss_bound, scoring)
-    if isinstance(scoring, PerRecordScorer):  # it asks for weights by itself
+    if isinstance(scoring, PerRecordScorer):  # with its own request of weights
         if loss_bound not in (None, scoring.bound):
             raise ValueError("loss_bound must be None, or the bound of the scorer: change that.")
         return scoring
@@ -136,8 +137,8 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
     name = _scoring_name(scoring, estimator) if metric is None else metric.name
     mean_scorer = partial(_mean_scorer, name, estimator, loss_bound, n_classes)
     if metric is not None:
-        scorer = metric.known.build(metric, public, mean_scorer)
-        if not metric.known.of:  # only these have a bound to give
+        scorer = metric.support.build(metric, public, mean_scorer)
+        if not metric.support.mean_loss:  # metrics of a mean loss alone have a bound
             _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _MEANS:
         scorer = mean_scorer(name)
@@ -149,7 +150,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )
     scorer.bound_name = "loss_bound"
-    if scoring is None:  # errors of routing name the object whose request the user can set
+    if scoring is None:  # routing errors should name the object whose request the user can set
         scorer._request_owner = type(final_step(estimator)).__name__
     return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
@@ -165,11 +166,11 @@ def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
 def resolve_trial_scorer(scoring, estimator, loss_bound=None, n_classes=None):
     """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`."""
     metric = metric_of(scoring)
-    of_trials = metric is not None and metric.known.of_trials
+    of_trials = metric is not None and metric.support.of_trials
     if not of_trials or is_of_accuracy(metric.function, metric.options):
         return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes)
     average = metric.options.get("average")
-    of_labels = "pos_label" in metric.known.options
+    of_labels = "pos_label" in metric.support.options
     if of_labels and average not in (None, "binary", "macro", "weighted"):
         raise UnboundedSensitivityError(
             f"scoring={metric.name!r}: average={average!r} is not supported. Use 'f1_macro'."
@@ -180,7 +181,7 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None, n_classes=None):
 
 
 def refuse_other_task(scoring, estimator, y):
-    """Raise where a metric's kind is not that of the estimator, or of the type and shape of y."""
+    """Raise if a metric does not suit the kind of the estimator, or the type and shape of y."""
     several = scoring.values() if isinstance(scoring, dict) else scoring
     for metric in several if isinstance(scoring, dict | list | tuple | set) else [scoring]:
         known = isinstance(metric, str) and metric in get_scorer_names()
@@ -205,7 +206,7 @@ def refuse_other_task(scoring, estimator, y):
 
 
 def _instead_for_several(scorer):
-    """Return what serves for several targets in place of a metric that is another for these."""
+    """Return the suggestion for several targets, for which scikit-learn defines another metric."""
     function = own_function(scorer)
     if function in (root_mean_squared_error, root_mean_squared_log_error):
         return f"'neg_{function.__name__.removeprefix('root_')}', over all of them"
@@ -216,7 +217,7 @@ def _instead_for_several(scorer):
 
 
 def _bound_of(loss_bound, scoring):
-    """Return the bound of one metric, of several in a dict."""
+    """Return the bound of one metric, given a number or a dict by names."""
     if isinstance(loss_bound, dict):
         if not set(loss_bound) <= ({scoring} if isinstance(scoring, str) else set()):
             raise ValueError(
@@ -240,11 +241,10 @@ def _scoring_name(scoring, estimator):
     if isinstance(scoring, str):
         return scoring
     if callable(scoring):
-        # the scorer of scikit-learn that is the same in every respect
+        # A named scorer of scikit-learn that is equal except for its request of weights.
         for name in get_scorer_names():
             known = get_scorer(name)
             try:
-                # everything but the request of weights
                 own, other = (vars(s) | {"_metadata_request": None} for s in (scoring, known))
                 if type(scoring) is type(known) and bool(own == other):
                     return name
@@ -260,16 +260,16 @@ def _scoring_name(scoring, estimator):
 
 
 def _weight_request(scoring, estimator):
-    """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
+    """Return the request of sample weights of ``scoring``, for public scores."""
     is_routed = get_config()["enable_metadata_routing"]
-    # Where nothing is routed, an estimator may have requests that cannot be read.
+    # Without routing, an estimator may not support requests.
     if scoring is None and not is_routed:
         return None
     owner = estimator if scoring is None else get_scorer(scoring)
     routing = get_routing_for_object(owner)
     if isinstance(routing, MetadataRequest):
         return routing.score.requests.get("sample_weight", False)
-    # A meta-estimator: its parts say yes or no; an error asks for it where one says neither.
+    # A meta-estimator: scikit-learn raises if the request of a part is not set.
     try:
         routing.route_params(caller="score", params={"sample_weight": True})
     except UnsetMetadataPassedError:

@@ -1,6 +1,6 @@
 """Release of a score: noisy integer sums of the winner, and the standard deviation of its noise.
 
-Where the number of records is secret, a noisy centred total is divided by a noisy count.
+If the number of records is secret, a noisy centred total is divided by a noisy count.
 """
 
 import math
@@ -14,11 +14,11 @@ from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.mechanisms._laplace import laplace_std
 from skdpbo.privacy._rounding import round_up_root
 
-# Noise of a quarter of the score's range: one released score in six is off by more.
+# Noise over the score's range above which a warning is given.
 MOSTLY_NOISE = 0.25
 # For normal noise the relative error of the standard deviation is 1 / sqrt(2 * 2000), 1.6 %.
 _DRAWS = 2000
-_MOST = 1e40  # of noise and noisy sums: it hides any score, and sixth powers are floats
+_MOST = 1e40  # bound on noise and noisy sums, whose sixth powers must not overflow
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class SumGroup:
     share : Fraction
         Share of the score's budget.
     largest : int or None, default=None
-        Largest change of one sum; None: as large as that of all.
+        Largest change of a single sum; None: `sensitivity`.
     typical : sequence of float, default=()
-        Sums of a middling candidate; from public numbers.
+        Sums of a typical candidate, from public numbers.
     ends : tuple of float, default=(-inf, inf)
-        Least and largest that such a sum of records can be.
+        Smallest and largest possible sum.
     """
 
     size: int
@@ -64,7 +64,7 @@ class NoisySums:
     normal: bool = False
 
     def __post_init__(self):
-        """Limit what the smallest epsilons make too large to be squared."""
+        """Clip values that are too large to be squared, as with a tiny epsilon."""
         object.__setattr__(self, "values", np.clip(self.values, -_MOST, _MOST))
         object.__setattr__(self, "std", np.minimum(self.std, _MOST))
 
@@ -77,7 +77,7 @@ class ReleasedScore:
     ----------
     value, std : float
     n_records : int or None, default=None
-        Released number of records, where it is secret.
+        Released number of records, if the number is secret.
     """
 
     value: float
@@ -87,14 +87,14 @@ class ReleasedScore:
 
 @dataclass(frozen=True)
 class SumNoise:
-    """Noise on integers, for all groups together: discrete Laplace, or Gaussian where mu is given.
+    """Budget of the noise of all groups together: discrete Laplace, or Gaussian if mu is given.
 
     Attributes
     ----------
     epsilon : Fraction
-        Of Laplace noise, which is epsilon-differentially private.
+        Budget of Laplace noise; the release is epsilon-differentially private.
     mu : float, default=None
-        Of Gaussian noise, which is mu-Gaussian differentially private.
+        Budget of Gaussian noise; the release is mu-Gaussian differentially private.
     """
 
     epsilon: Fraction
@@ -123,11 +123,11 @@ def release_sums(sums, groups, noise, source):
     Parameters
     ----------
     sums : sequence of int
-        Protected; the groups in their order.
+        Protected; in the order of the groups.
     groups : sequence of SumGroup
-        Their shares add up to at most 1: sequential composition.
+        With shares that add up to at most 1 (sequential composition).
     noise : SumNoise
-        With the budget of all of them.
+        Budget of all groups together.
     source : RandomSource
 
     Returns
@@ -137,7 +137,6 @@ def release_sums(sums, groups, noise, source):
     values, std, start = [], [], 0
     for group in groups:
         mechanism, deviation = noise.mechanism(group)
-        # Python's integers: exact, whatever type the sums have.
         part = [int(value) for value in sums[start : start + group.size]]
         values += [float(v) for v in np.atleast_1d(mechanism.release(part, source=source))]
         std += [deviation] * group.size
@@ -148,8 +147,8 @@ def release_sums(sums, groups, noise, source):
 def score_std(score_of, noisy):
     """Standard deviation of a score's noise, computed from released values alone.
 
-    The root mean square change of the score under fresh noise of the same law around the released
-    sums: the delta method without its linearisation, which fails for small counts.
+    Root mean square change of the score under simulated noise around the released sums. The delta
+    method would fail for small counts.
 
     Parameters
     ----------
@@ -161,20 +160,20 @@ def score_std(score_of, noisy):
     -------
     float
     """
-    # Public draws, the same in every call: the answer is a function of released values.
+    # Fixed public draws, so that the result is a function of released values.
     public, size = np.random.RandomState(0), (_DRAWS, len(noisy.values))
     # Of variance 1: a Laplace law of scale 1 has variance 2.
     unit = public.normal(size=size) if noisy.normal else public.laplace(size=size) / math.sqrt(2)
     scores = score_of(noisy.values + unit * noisy.std)
-    # Around the released score, not around their mean: a bias of the ratio is an error, too.
+    # Around the released score, not around the mean of the draws, to include bias.
     return float(np.sqrt(np.mean(np.square(scores - score_of(noisy.values)))))
 
 
 def ratio_ends(numerator, denominator):
-    """Least and largest ratio that two deviations of the noise do not exclude (Fieller's theorem).
+    """Smallest and largest ratio within two standard deviations of the noise (Fieller's theorem).
 
-    The ratios q at least 0 with ``|N - q D| <= 2 sqrt(s_N^2 + q^2 s_D^2)``: the noise of N - q D is
-    known for every q, while that of N / D depends on the exact D.
+    The ratios q >= 0 with ``|N - q D| <= 2 sqrt(s_N^2 + q^2 s_D^2)``. The noise of N - q D is known
+    for every q, while that of N / D depends on the exact D.
 
     Parameters
     ----------
@@ -184,7 +183,7 @@ def ratio_ends(numerator, denominator):
     Returns
     -------
     tuple of float
-        The second is infinite where the denominator may be 0.
+        The second is infinite if the denominator may be 0.
     """
     (n, n_std), (d, d_std) = numerator, denominator
     # a q^2 - 2 b q + c <= 0
@@ -197,8 +196,8 @@ def ratio_ends(numerator, denominator):
 def centred_total(total, n_records, units):
     """Twice a total loss minus n B. Protected: pass only to a mechanism.
 
-    Adding a record with a loss in {0, ..., B} moves it by at most B, so that half of the noise of
-    a total will do.
+    Adding a record with a loss in {0, ..., B} changes it by at most B, so that the noise of the
+    mean loss is half of that with a plain total.
     """
     return 2 * int(total) - n_records * units
 
@@ -209,11 +208,11 @@ def score_of_secret_count(scorer, total, n_records, *, epsilon, count, source):
     Parameters
     ----------
     scorer : PerRecordScorer
-        Its score is a mean of losses of records.
+        Scorer of a mean of losses of records.
     total, n_records : int
         Total loss of the winner, and number of records. Protected.
     epsilon : Fraction
-        Budget of the score and of `count`, half each.
+        Budget of the score and of `count`, in equal parts.
     count : int
         Noisy number of records, at least 1; released.
     source : RandomSource
@@ -233,5 +232,5 @@ def score_of_secret_count(scorer, total, n_records, *, epsilon, count, source):
     score = scorer.offset - scorer.bound * (1 + ratio) / 2
     # d(N / C) = (dN - (N / C) dC) / C to first order, N the noisy total in units of B.
     error = math.hypot(laplace_std(half, units) / units, ratio * laplace_std(half, 1)) / count
-    # A score within its range is off by at most that.
+    # The error is at most the range.
     return ReleasedScore(float(score), scorer.bound * min(error / 2, 1.0), count)

@@ -1,6 +1,6 @@
-"""The score object: a mean of bounded losses of single records.
+"""Scorers of means of bounded losses of single records.
 
-The mean of n losses in [0, g*] moves by at most g*/n when one record is replaced. On protected
+The mean of n losses in [0, g*] changes by at most g*/n when one record is replaced. On protected
 rows the losses are integers in [0, B], so that their sum is exact and has sensitivity B.
 """
 
@@ -20,7 +20,7 @@ from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._score_release import ReleasedScore, SumGroup, SumNoise
 from skdpbo.privacy._checks import check_count, check_real, check_text, check_within
 
-# Units of real-valued losses, and of means of losses: rounding moves one by 2^-21 of the bound.
+# B for real-valued losses and for means of losses; the rounding error is 2^-21 of the bound.
 FINE_UNITS = 2**20
 
 
@@ -43,9 +43,9 @@ class PerRecordScorer:
     bound : float
         The bound g* of the loss, positive and finite; losses are clipped to [0, g*].
     units : int
-        The bound B >= 1 of the integer losses; one record moves their sum by at most B.
+        The bound B >= 1 of the integer losses; replacing a record changes their sum by at most B.
     response_method : str, list of str, or callable
-        How predictions are made.
+        Method of the estimator that predicts, or the first that exists of several, or a function.
     offset : float, default=0.0
         The score is ``offset``, finite, minus the mean loss.
 
@@ -60,19 +60,19 @@ class PerRecordScorer:
         self.name = check_text(name, "name")
         self.bound = check_within(bound, "bound", "(0, inf)")
         self.units = check_count(units, "units")
-        self.worst_outcome = units  # of a record that cannot be predicted
+        self.worst_outcome = units  # for a record that cannot be predicted
         self.response_method = response_method
         self.offset = float(check_real(offset, "offset"))
         self._weight_request = None
         self._request_owner = type(self).__name__
 
     def bias_of_bound(self, losses, y):
-        """Return by how much the bound lowers a ratio of *public* losses, and a better bound."""
+        """Return the bias of a ratio of *public* losses due to the bound, and a better bound."""
         return 0.0, 0.0
 
     @property
     def clipped(self):
-        """Scorer of the clipped losses that choose; None where they are 0 or 1, or Brier scores."""
+        """Scorer of the clipped losses of the choice; None if clipping cannot change them."""
         largest = getattr(self._loss, "largest", math.inf)
         return self if self.units > 1 and largest > self.bound else None
 
@@ -100,7 +100,7 @@ class PerRecordScorer:
             ``offset`` minus the mean loss, in [offset - bound, offset].
         """
         losses = self._loss(estimator, y, self._predict(estimator, X, y))
-        # An error here, as rows are public; on protected ones it costs the record the worst loss.
+        # An error for public rows; a protected record would get the worst loss.
         if np.isnan(losses).any():
             raise ValueError("a target or a prediction is missing, not finite or malformed")
         losses = np.clip(losses, 0.0, self.bound)
@@ -113,10 +113,9 @@ class PerRecordScorer:
     def record_losses(self, estimator, X, y=None):
         """Return the integer loss of each *protected* row.
 
-        Entry i depends on target i and prediction i only. A target or a prediction that is
-        missing, not finite, malformed, or a label that the estimator does not know costs
-        ``units``. An exception of the estimator, or a prediction of another length, is not
-        caught: the caller scores the rows apart.
+        Entry i depends on target i and prediction i alone. A missing, non-finite or malformed
+        target or prediction, or an unseen label, costs ``units``. Errors of the estimator, and of a
+        prediction of another length, are not caught: the caller then scores rows separately.
 
         Parameters
         ----------
@@ -144,41 +143,41 @@ class PerRecordScorer:
     def integer_losses(self, losses):
         """Return float losses as integers in {0, ..., units}; NaN is the worst."""
         worst = np.where(np.isnan(losses), self.bound, losses)
-        # Clipped before it is rounded: the integers are in {0, ..., B}, for which noise is made.
+        # Clipped before rounding: the integers must lie in {0, ..., B}.
         fractions = np.clip(worst, 0.0, self.bound) / self.bound
         return np.rint(fractions * self.units).astype(np.int64)
 
     def for_groups(self):
-        """Return a copy with losses so fine that the rounding of means of them is no matter.
+        """Return a copy with fine units, for rounded means of losses over groups.
 
         Returns
         -------
         PerRecordScorer
             With `units` of at least 2^20.
         """
-        finer = copy.copy(self)  # the public folds keep the scorer as it is
+        finer = copy.copy(self)  # the scorer of the public folds does not change
         finer.units = finer.worst_outcome = max(self.units, FINE_UNITS)
         return finer
 
-    # The interface towards evaluators and mechanisms; `MetricScorer` overrides it.
-    is_mean = True  # of losses, so that noise on a total is noise on the score
-    nearest_mean = "make_per_record_scorer"  # for searches that need a mean
-    bound_name = "a scorer with bound"  # sets the bound; of scikit-learn's names `loss_bound`
+    # Interface for evaluators and mechanisms, which `MetricScorer` overrides.
+    is_mean = True  # whether the score is a mean of losses
+    nearest_mean = "make_per_record_scorer"  # suggestion for searches that need a mean
+    bound_name = "a scorer with bound"  # where the user sets the bound; or `loss_bound`
 
     def record_outcomes(self, estimator, X, y):
         """Return the integer loss of each *protected* row; see `record_losses`."""
         return self.record_losses(estimator, X, y)
 
     def checked_outcomes(self, outcomes, n_records):
-        """Return the outcomes of so many records, or refuse what is not one integer for each."""
+        """Return the outcomes of `n_records` records; refuse anything but one integer for each."""
         losses = np.asarray(outcomes)
         if losses.shape != (n_records,) or losses.dtype.kind not in "iu":
             raise TypeError("record_losses must return one integer for each record.")
-        # A sub-class of a user's, of any method, may have larger ones: no noise is made for these.
+        # Clipped, as a user's sub-class may return losses larger than the sensitivity.
         return np.clip(losses.astype(np.int64), 0, self.units)
 
     def try_on(self, estimator, X, y):
-        """Raise what is wrong with the scorer on a few *public* rows."""
+        """Try the scorer on a few *public* rows, and let its errors through."""
         self(estimator, X, y)
 
     def exact_sums(self, outcomes):
@@ -194,7 +193,7 @@ class PerRecordScorer:
         return n_records * self.units / self.bound
 
     def informed_by(self, public_score, noise=None, public_counts=()):
-        """Return the scorer of a choice, given the best public score and the noise; this one."""
+        """Return the scorer of a choice, given the best public score and the noise: itself."""
         return self
 
     def release_score(self, sums, epsilon, n_records, source, *, sensitivity=None, mu=None):
@@ -203,16 +202,16 @@ class PerRecordScorer:
         Parameters
         ----------
         sums : tuple of int
-            Of `exact_sums`; protected.
+            Result of `exact_sums`; protected.
         epsilon : Fraction
             Budget of discrete Laplace noise.
         n_records : int
             Number of losses in the total.
         source : RandomSource
         sensitivity : int, default=None
-            Of the total; None: of one loss, `units`.
+            Sensitivity of the total; None: `units`.
         mu : float, default=None
-            Budget of Gaussian noise, in the place of Laplace noise.
+            Budget of Gaussian noise, instead of Laplace noise.
 
         Returns
         -------
@@ -253,7 +252,7 @@ class PerRecordScorer:
         """
         if isinstance(total_units, numbers.Integral):
             total_units = int(total_units)  # Python's do not overflow below
-        # A share of right labels: one rounding, as in scikit-learn's.
+        # A share of correct labels: rounded once, as in scikit-learn.
         if self.offset == self.bound and float(self.bound).is_integer():
             return int(self.bound) * (n * self.units - total_units) / (n * self.units)
         return self.offset - self.bound * (total_units / (n * self.units))
@@ -275,7 +274,7 @@ class PerRecordScorer:
         return self
 
     def get_metadata_routing(self):
-        """Return what metadata the score takes.
+        """Return the metadata that the score takes.
 
         Returns
         -------
@@ -288,7 +287,7 @@ class PerRecordScorer:
 
     def _predict(self, estimator, X, y):
         prediction = _response(estimator, X, self.response_method)
-        # Lengths are public; a loss that broadcast one of them would mix records.
+        # A loss would broadcast different lengths, and mix records.
         lengths = map(n_rows, [X] if y is None else [X, y])
         if {*lengths} != {_losses.n_predictions(prediction)}:
             raise ValueError("X, y and the predictions must have the same number of records")
@@ -296,7 +295,7 @@ class PerRecordScorer:
 
 
 class SklearnMetric(PerRecordScorer):
-    """A metric that scikit-learn computes on public rows, and that is no mean of losses.
+    """Base class of metrics that are no means of losses; scikit-learn scores public rows.
 
     Parameters
     ----------
@@ -307,14 +306,14 @@ class SklearnMetric(PerRecordScorer):
     units : int, default=1
         Largest integer loss of a record.
     bound : float, default=None
-        Of the loss that stands for the metric; None: the length of the range.
-    **how : str or int
+        Bound of the loss used for the choice; None: the length of the range.
+    **options : str or int
         `name` and `response_method` of `PerRecordScorer`.
     """
 
-    def __init__(self, public_scorer, *, lower, upper, units=1, bound=None, **how):
+    def __init__(self, public_scorer, *, lower, upper, units=1, bound=None, **options):
         bound = upper - lower if bound is None else bound
-        super().__init__(None, bound=bound, units=units, offset=upper, **how)
+        super().__init__(None, bound=bound, units=units, offset=upper, **options)
         self.public_scorer = public_scorer
         self.lower, self.upper = lower, upper
 
@@ -324,13 +323,13 @@ class SklearnMetric(PerRecordScorer):
 
     def __call__(self, estimator, X, y=None, sample_weight=None):
         """Score *public* rows by scikit-learn's metric."""
-        # Left out where there are none: not every scorer of scikit-learn takes weights.
+        # Not every scorer of scikit-learn takes weights.
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.public_scorer(estimator, X, y, **weights))
 
 
 class MissingResponseError(AttributeError):
-    """An estimator cannot predict what a score needs, whatever its rows are."""
+    """An estimator lacks the method that a score needs."""
 
 
 def _response(estimator, X, response_method):

@@ -1,4 +1,4 @@
-"""Metrics that are refused: the reason, and the nearest metric that is offered."""
+"""Metrics that are refused, with the reason and the nearest supported metric."""
 
 _CURVE = (
     "with a single positive record, replacing one record moves it from 1 to 1 / m, and no public "
@@ -22,7 +22,7 @@ _MULTI = "several metrics are several releases; a search selects by one"
 _ERRORS = "'neg_mean_squared_error' or 'neg_mean_absolute_error' with a public loss_bound"
 _OWN = "make_per_record_scorer with a loss of single records"
 
-# Prefix of the scoring name -> (reason, nearest offered metric). The longest prefix decides.
+# Prefix of the scoring name -> (reason, nearest supported metric). The longest prefix decides.
 _REASONS = {
     "adjusted_": (_PARTITION, _OWN),
     "average_precision": (_CURVE, "'roc_auc'"),
@@ -55,11 +55,11 @@ WITHOUT_DEFAULT = (
 
 
 def refusal(name, of_chunks):
-    """Return why a scikit-learn name is refused, and the nearest bounded alternative.
+    """Return the reason for refusing a scikit-learn name, and the nearest bounded alternative.
 
-    `of_chunks`: whether a chunk of the rows may be scored by it.
+    `of_chunks`: whether chunks of the rows may be scored by it.
     """
-    names = name, f"neg_{name}"  # the function's own name, too
+    names = name, f"neg_{name}"  # `name` may be that of the metric's function
     prefixes = [prefix for prefix in _REASONS if any(one.startswith(prefix) for one in names)]
     reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
     chunks = (
@@ -71,7 +71,7 @@ def refusal(name, of_chunks):
 
 
 def refuse_bound(loss_bound, name):
-    """Refuse a `loss_bound` of a metric with a fixed range, where it would change nothing."""
+    """Refuse a `loss_bound` of a metric with a fixed range."""
     if loss_bound is not None:
         raise ValueError(
             f"loss_bound does not apply to {name!r}, whose range is fixed: leave it out, or give a "

@@ -1,4 +1,4 @@
-"""Scorers of losses of a user's own."""
+"""Scorers of a user's own losses."""
 
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
@@ -16,19 +16,19 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
         ``loss(y_true, y_pred)`` returning an array of shape (n,), row i from row i of its
         arguments; smaller is better. ``y_true`` is None without targets. Values are clipped to
         ``[0, bound]``. On protected rows it is called with one record at a time, so that it
-        cannot mix records; one where it raises, or answers NaN, costs ``bound``. Define it at
-        the top level of a module if the scorer must be pickled.
+        cannot mix records; a record for which it raises or returns NaN costs ``bound``. Define it
+        at the top level of a module if the scorer must be pickled.
     bound : float
         Largest loss of a record, positive and finite; chosen without looking at protected data.
     response_method : str, list of str, or callable, default="predict"
-        Method of the estimator whose answer is ``y_pred``, the first that exists of several, or
-        ``response_method(estimator, X)``. It must treat each row by itself.
+        Method of the estimator that returns ``y_pred`` (the first that exists of several), or a
+        function ``response_method(estimator, X)``. It must treat rows independently.
     name : str, default=None
         Name of the score; the function's name by default.
     class_weight : dict, default=None
-        Public weight of each label, positive; a label that is not listed has the largest. Losses
-        are multiplied by the weights, scaled so that the largest is 1; `bound` holds after that.
-        Weights computed from protected rows would break the promise.
+        Public weight of each label, positive; labels that are not listed have the largest weight.
+        Losses are multiplied by the weights, scaled so that the largest is 1, before they are
+        clipped to `bound`. Weights computed from protected rows would void the guarantee.
 
     Returns
     -------
@@ -67,7 +67,6 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
                 "computed from protected records."
             )
         weights = {k: float(check_positive(w, "class_weight")) for k, w in class_weight.items()}
-        # The largest is 1, so that no weighted loss exceeds `bound`.
         class_weight = {label: w / max(weights.values()) for label, w in weights.items()}
     return PerRecordScorer(
         _losses.UserLoss(loss, class_weight),

@@ -1,4 +1,4 @@
-"""Search spaces through which one can move: the unit cube and back."""
+"""Search spaces of ranges alone, mapped to the unit cube."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from skdpbo.model_selection.space._search_space import SearchSpace
 
 
 class ContinuousSpace(SearchSpace):
-    """The unit cube of a dict of ranges.
+    """Search space of ranges, with the unit cube as its encoding.
 
     Parameters
     ----------
@@ -51,15 +51,14 @@ class ContinuousSpace(SearchSpace):
             constants[name] = values[0]
         if not ranges:
             raise ValueError("search_spaces has no parameter to search: give at least one range.")
-        # Bounded: the steps are projected onto the unit cube, and every point of it is a setting.
+        # Bounded, as steps are projected onto the unit cube.
         super().__init__(ranges, bounded=True)
-        self._constants = constants  # in every setting, and no coordinate
-        self.names = sorted(ranges)  # the order in which a space encodes them
+        self._constants = constants  # parts of every setting without a coordinate
+        self.names = sorted(ranges)  # the order of the encoding
         self.n_dims = len(ranges)
 
     def encode(self, settings):
         """Return the points of settings, shape (n, n_dims)."""
-        # A space knows no other parameters than its own: constants are left out.
         searched = [{name: setting[name] for name in self.names} for setting in settings]
         return super().encode(searched)
 

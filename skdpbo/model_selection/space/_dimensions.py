@@ -21,14 +21,14 @@ def plain_values(values, name):
     """Return a dimension of scikit-optimize as a list or a range; anything else as it is.
 
     ``Categorical`` has ``categories``; ``Real`` and ``Integer`` have ``low``, ``high``, ``prior``
-    and, in newer versions, ``dtype``. All of them draw (``rvs``).
+    and, in newer versions, ``dtype``. All of them have a method ``rvs``.
 
     Parameters
     ----------
     values : object
-        As `make_dimension`.
+        As in `make_dimension`.
     name : str
-        What to call it in errors.
+        Name of the parameter, for errors.
     """
     if not hasattr(values, "rvs"):
         return values
@@ -42,7 +42,7 @@ def plain_values(values, name):
         return list(values.categories)
     if not (hasattr(values, "low") and hasattr(values, "high")):
         return values  # a distribution of scipy
-    # Older versions of scikit-optimize have no dtype: the class distinguishes integers from reals.
+    # Older versions of scikit-optimize have no dtype, but different classes.
     usual = int if type(values).__name__ == "Integer" else float
     kind = int if np.dtype(getattr(values, "dtype", usual)).kind in "iu" else float
     return kind(values.low), kind(values.high), getattr(values, "prior", None) or "uniform"
@@ -56,7 +56,7 @@ def make_dimension(values, name, bounded=False):
     values : list, ndarray of shape (k,), tuple, frozen scipy distribution or skopt dimension
         The description.
     name : str
-        What to call it in errors.
+        Name of the parameter, for errors.
     bounded : bool, default=False
         Whether a distribution of infinite support is an error.
 
@@ -85,7 +85,7 @@ def make_dimension(values, name, bounded=False):
 
 
 class Categories:
-    """A list of values of any type; tokens are positions, one column each."""
+    """List of values of any type; tokens are positions, with a column for each value."""
 
     uniform = True
     first = 0
@@ -100,7 +100,7 @@ class Categories:
 
     def find(self, value):
         """Return the position of a value, or None: the same object first, then equal ones."""
-        # 1, 1.0 and True are equal: the value of the same type comes before the others.
+        # A value of the same type is preferred, as 1, 1.0 and True are equal.
         for same in (operator.is_, lambda a, b: type(a) is type(b) and _is_equal(a, b), _is_equal):
             for position, candidate in enumerate(self.values):
                 if same(candidate, value):
@@ -115,17 +115,16 @@ class Categories:
 
 
 class _Number:
-    """A number, its own token; one column.
+    """Base class of numeric dimensions: a number is its own token; one column.
 
-    A sub-class has `_support`, its ends, and `_is_integer`.
+    A sub-class has `_support`, the ends, and `_is_integer`.
     """
 
     width = 1
     values = None
 
     def find(self, value):
-        """Return the value as a Python number if it is one of these, else None."""
-        # True is an Integral of Python's, and no value of a range.
+        """Return the value as a Python number if it belongs to the dimension, else None."""
         if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
             return None
         low, high = self._support
@@ -135,10 +134,10 @@ class _Number:
 
 
 class Range(_Number):
-    """The integers or the reals of [low, high], uniform or log-uniform; one column.
+    """Integers or reals in [low, high], uniform or log-uniform; one column.
 
-    Integers own the interval of half a unit on both sides, so that every map below is one
-    formula: u = (f(x) - a) / (b - a) with f the identity or the logarithm.
+    u = (f(x) - a) / (b - a) with f the identity or the logarithm. An integer stands for the
+    interval of half a unit on both sides.
     """
 
     def __init__(self, values, name):
@@ -193,7 +192,7 @@ class Range(_Number):
 
 
 class Distribution(_Number):
-    """A frozen scipy distribution; the column is its distribution function."""
+    """Frozen scipy distribution, encoded by its distribution function."""
 
     def __init__(self, distribution, name, bounded):
         family = getattr(distribution, "dist", distribution)
@@ -202,21 +201,21 @@ class Distribution(_Number):
         if not all(hasattr(distribution, method) for method in ("ppf", "cdf", "support")):
             raise TypeError(f"{name} must be a frozen scipy distribution with ppf, cdf and support")
         low, high = self._support = distribution.support()
-        if not float(low) <= float(high):  # also NaN, which scipy answers for invalid parameters
+        if not float(low) <= float(high):  # also NaN, which scipy returns for invalid parameters
             raise ValueError(f"{name} is an empty distribution: its parameters are invalid")
         is_bounded = math.isfinite(low) and math.isfinite(high)
         if bounded and not is_bounded:
             raise ValueError(f"{name} has infinite support: give a range (low, high) instead")
         self._distribution = distribution
-        # rv_discrete(values=(xk, pk)) may sit on reals: its points are `xk`.
+        # rv_discrete(values=(xk, pk)) may have real values, `xk`.
         self._is_integer = isinstance(family, stats.rv_discrete) and not hasattr(family, "xk")
         finite = self._is_integer and is_bounded
         self.first = int(low) if finite else None
         self.size = int(high) - int(low) + 1 if finite else math.inf
-        self.uniform = False  # positions are not equally likely: sampled by draws
+        self.uniform = False  # positions are not equally likely
 
     def token(self, u):
-        """Return the quantile at ``u``, kept off 0 and 1 where infinite supports end."""
+        """Return the quantile at ``u``, kept away from 0 and 1, where it may be infinite."""
         x = float(self._distribution.ppf(min(max(u, 2.0**-30), 1.0 - 2.0**-30)))
         return int(x) if self._is_integer else x
 
@@ -233,5 +232,5 @@ def _is_equal(a, b):
         return np.array_equal(a, b)
     try:
         return bool(a == b)
-    except Exception:  # a comparison may do anything: such values are found by identity
+    except Exception:  # comparisons of user types may raise: found by identity alone
         return False

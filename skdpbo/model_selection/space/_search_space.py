@@ -1,4 +1,4 @@
-"""Search spaces: what may be tried, known before any record is seen."""
+"""Search spaces: finite or continuous sets of parameter settings, all public."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from skdpbo.model_selection.space._dimensions import make_dimension
 
-# Above this size a finite space is sampled by draws: positions must fit a C int everywhere.
+# Above this size a finite space is sampled by draws, as positions must fit a C int.
 _MAX_INDEXED = 2**31 - 1
 
 
@@ -45,8 +45,8 @@ class SearchSpace:
 
     Notes
     -----
-    The space is public: it is declared by the user and nothing in it may be computed from
-    protected records. The order of the keys in a dict is irrelevant.
+    The space is public: nothing in it may be computed from protected records. The order of the keys
+    in a dict does not matter.
 
     Examples
     --------
@@ -96,8 +96,8 @@ class SearchSpace:
         if self.size <= n:
             return [self._setting(*self._tokens_at(i)) for i in range(self.size)]
         rng = check_random_state(random_state)
-        # Equally likely settings are drawn by their positions, each once; others are drawn anew
-        # until they differ.
+        # Equally likely settings are drawn by position without replacement; others are drawn until
+        # they differ.
         if (
             self.is_finite
             and self.size <= _MAX_INDEXED
@@ -126,7 +126,7 @@ class SearchSpace:
             return self.sample(n_max)
         rng = check_random_state(random_state)
         engine = qmc.Sobol(self._draw_width, seed=int(rng.randint(2**31 - 1)))
-        # Only a power of two of its points is balanced: the next one, of which some are left over.
+        # A Sobol design is balanced at powers of two: take the next one.
         design = engine.random_base2(max(n_max - 1, 1).bit_length())
         return self._draw(n_max, rng, design)
 
@@ -150,12 +150,11 @@ class SearchSpace:
         """
         encoded = np.zeros((len(settings), self.n_features))
         for row, setting in zip(encoded, settings, strict=True):
-            # From values back to tokens: elsewhere candidates are plain dicts, as users know them.
-            which, tokens = self._locate(setting)
+            k, tokens = self._locate(setting)
             if len(self._subspaces) > 1:
-                row[which] = 1.0
-            start = self._starts[which]
-            dims = self._subspaces[which].values()
+                row[k] = 1.0
+            start = self._starts[k]
+            dims = self._subspaces[k].values()
             for dim, token in zip(dims, tokens, strict=True):
                 row[start : start + dim.width] = dim.features(token)
                 start += dim.width
@@ -176,35 +175,33 @@ class SearchSpace:
         """
         settings = []
         for row in np.clip(np.asarray(encoded, dtype=np.float64), 0.0, 1.0):
-            which = 0
+            k = 0
             if len(self._subspaces) > 1:
-                which = int(np.argmax(row[: len(self._subspaces)]))
-            start, tokens = self._starts[which], []
-            for dim in self._subspaces[which].values():
-                own = row[
-                    start : start + dim.width
-                ]  # the largest indicator, or a position in [0, 1]
+                k = int(np.argmax(row[: len(self._subspaces)]))
+            start, tokens = self._starts[k], []
+            for dim in self._subspaces[k].values():
+                own = row[start : start + dim.width]  # indicators, or a position in [0, 1]
                 token = dim.token(float(own[0])) if dim.values is None else int(own.argmax())
                 tokens.append(token)
                 start += dim.width
-            settings.append(self._setting(which, tokens))
+            settings.append(self._setting(k, tokens))
         return settings
 
     def _tokens_at(self, index):
         """Return the subspace and the tokens at a position; the last key varies fastest."""
-        which = 0
-        while index >= self._sizes[which]:
-            index -= self._sizes[which]
-            which += 1
+        k = 0
+        while index >= self._sizes[k]:
+            index -= self._sizes[k]
+            k += 1
         tokens = []
-        for dim in reversed(self._subspaces[which].values()):
-            # Digits of a number in the mixed radix of the dimensions' sizes.
+        for dim in reversed(self._subspaces[k].values()):
+            # Digits in the mixed radix of the dimensions' sizes.
             index, digit = divmod(index, dim.size)
             tokens.append(dim.first + digit)
-        return which, tokens[::-1]
+        return k, tokens[::-1]
 
-    def _setting(self, which, tokens):
-        pairs = zip(self._subspaces[which].items(), tokens, strict=True)
+    def _setting(self, k, tokens):
+        pairs = zip(self._subspaces[k].items(), tokens, strict=True)
         return self._constants | {
             key: token if dim.values is None else dim.values[token] for (key, dim), token in pairs
         }
@@ -212,32 +209,32 @@ class SearchSpace:
     def _draw(self, n, rng, design):
         """Collect ``n`` distinct draws: first from the rows of a design, then from ``rng``."""
         found = {}
-        # A finite space may have fewer likely settings than n, so the number of draws has an end.
-        for attempt in range(len(design) + 100 * n):
+        # The number of draws is limited, as some settings may be very unlikely.
+        for i in range(len(design) + 100 * n):
             if len(found) == n:
                 break
-            row = design[attempt] if attempt < len(design) else rng.random_sample(design.shape[1])
-            # Of the dicts each as often as the others, however many settings it has.
-            which = min(int(row[0] * len(self._subspaces)), len(self._subspaces) - 1)
+            row = design[i] if i < len(design) else rng.random_sample(design.shape[1])
+            # All dicts are equally likely, however many settings they have.
+            k = min(int(row[0] * len(self._subspaces)), len(self._subspaces) - 1)
             # zip stops at the shorter: a subspace uses as many coordinates as it has keys.
-            dims = self._subspaces[which].values()
+            dims = self._subspaces[k].values()
             tokens = [dim.token(float(u)) for dim, u in zip(dims, row[1:], strict=False)]
-            found.setdefault((which, *tokens), (which, tokens))
-        if len(found) < n and self.is_finite:  # the rest has tiny probability: take it in order
+            found.setdefault((k, *tokens), (k, tokens))
+        if len(found) < n and self.is_finite:  # the rest is very unlikely: taken in order
             for index in range(self.size):
-                which, tokens = self._tokens_at(index)
-                found.setdefault((which, *tokens), (which, tokens))
+                k, tokens = self._tokens_at(index)
+                found.setdefault((k, *tokens), (k, tokens))
                 if len(found) == n:
                     break
-        return [self._setting(which, tokens) for which, tokens in found.values()]
+        return [self._setting(k, tokens) for k, tokens in found.values()]
 
     def _locate(self, setting):
         """Return the first subspace that holds a setting, with the tokens of its values."""
-        for which, dims in enumerate(self._subspaces):
+        for k, dims in enumerate(self._subspaces):
             if dims.keys() == setting.keys():
                 tokens = [dim.find(setting[key]) for key, dim in dims.items()]
                 if all(token is not None for token in tokens):
-                    return which, tokens
+                    return k, tokens
         raise ValueError(f"a setting does not belong to {self.name}")
 
 

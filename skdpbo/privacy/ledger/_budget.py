@@ -1,4 +1,4 @@
-"""Entries of a ledger, the arithmetic of its budget, and their text forms, without rounding."""
+"""Entries of a ledger, the arithmetic of its budget, and exact text forms of guarantees."""
 
 from __future__ import annotations
 
@@ -57,22 +57,23 @@ class LedgerEntry:
 def fits(total: Total, entries: Sequence[LedgerEntry], further: PrivacyGuarantee) -> bool:
     """Whether a further release stays within the total epsilon and delta.
 
-    Beside guarantees for replaced records, add-remove ones count as what they say of these.
+    Add-remove guarantees next to replace-one ones are converted; see `in_one_relation`.
     """
     epsilon = total[0] * (1 + _ROUNDING)
     delta = min(total[1] * (1 + _ROUNDING), math.nextafter(1.0, 0.0))
     try:
         together = in_one_relation([*(entry.guarantee for entry in entries), further])
-    except ValueError:  # an add-remove guarantee that says nothing for replaced records
+    except ValueError:  # an add-remove guarantee that implies no replace-one guarantee
         return False
-    # Adding is quick, and mostly enough as long as much is left.
+    # Basic composition first: it is fast, and suffices while much of the budget is left.
     return added_epsilon(together, delta) <= epsilon or composed_epsilon(together, delta) <= epsilon
 
 
 def budgets(total: Total, entries: Sequence[LedgerEntry]) -> tuple[Budget, Budget]:
-    """Return what is spent, composed, and what any further release may cost, by adding.
+    """Return the spent budget, composed, and the rest, which basic composition allows to spend.
 
-    The spent epsilon is at the sum of the deltas, or at the whole delta where it fits only then.
+    The spent epsilon is stated at the sum of the deltas, or, if it fits the budget only there, at
+    the total delta.
     """
     charged = in_one_relation([entry.guarantee for entry in entries])
     # The deltas may exceed the total by the rounding that `fits` allows.

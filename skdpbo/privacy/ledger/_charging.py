@@ -1,7 +1,7 @@
 """Charges of a fit: to the ledgers open around it, and to those that its estimator carries.
 
-What an estimator carries is no attribute of it, so that parameters and pickles of others stay as
-they are. Nothing ends it: not the end of the block, not another thread, process or machine.
+An estimator carries the ledgers under which it was made or fitted, to other threads, processes and
+machines, also after their blocks have ended. They are no attributes of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skdpbo.privacy.ledger._store import Store, Tables
 Carried = tuple[tuple[Store, ...], Receipt | None]
 _NOTHING: Carried = ((), None)
 _OPEN: list[Store] = []  # ledgers open in all threads
-_CARRIED: dict[int, Carried] = {}  # by identity, since estimators may define ==
+_CARRIED: dict[int, Carried] = {}  # by id, since estimators may define ==
 
 
 def enter(store: Store) -> None:
@@ -37,8 +37,8 @@ def enter(store: Store) -> None:
 
 
 def leave(store: Store) -> None:
-    """Close the innermost block of a ledger, of this context if there is one."""
-    # Reversed, as `remove` takes the first of equal ones.
+    """Close the innermost block of a ledger in this context, if there is one."""
+    # Reversed, since `remove` removes the first occurrence.
     scope = [*reversed(SCOPE.get())]
     with PROCESS.lock, suppress(ValueError):
         _OPEN.remove(store)
@@ -49,11 +49,11 @@ def leave(store: Store) -> None:
 def charged_elsewhere() -> AbstractContextManager[None]:
     """Charge nothing in this block: the caller has charged for all that it releases.
 
-    For code that fits private estimators inside a release whose total is already paid. It concerns
-    its own thread, and estimators that are cloned or pickled in it while it runs; a function that
-    makes estimators in a worker opens the block itself. A ledger opened inside is charged as usual.
-    Tasks, contexts and processes that inherit the block are charged once it has ended; a block in a
-    generator lasts until the generator ends.
+    For code that fits private estimators inside a release whose total is already paid. The block
+    applies to its own thread, and to estimators that are cloned or pickled in it while it runs; a
+    function that makes estimators in a worker opens the block itself. A ledger opened inside is
+    charged as usual. Tasks, contexts and processes that inherit the block are charged once it has
+    ended; a block in a generator lasts until the generator ends.
 
     Returns
     -------
@@ -65,11 +65,11 @@ def charged_elsewhere() -> AbstractContextManager[None]:
 
 @contextmanager
 def covered_by_fit(cover: Cover = "given rows") -> Iterator[None]:
-    """Charge nothing for the rows that the fit around this block hands on; it pays for them.
+    """Charge nothing in this block for rows that the enclosing fit, which has paid, passes on.
 
     A fit inside that is given protected rows of its own (``own_rows`` of `charge_active_ledger`)
-    is charged unless everything is covered. If the block runs secretly often it is refused: the
-    number of charges would show how often.
+    is charged, unless everything is covered. In a block that runs a secret number of times such a
+    fit is refused, since the charges would reveal the number.
     """
     receipt = Receipt(cover, payer=PROCESS.token)
     try:
@@ -77,7 +77,7 @@ def covered_by_fit(cover: Cover = "given rows") -> Iterator[None]:
         yield
     finally:
         receipt.end()
-        # Not put back as it was: blocks of generators end in any order, and in other contexts.
+        # No reset of SCOPE: blocks in generators end in any order, and in other contexts.
         SCOPE.set(tuple(block for block in SCOPE.get() if block is not receipt))
 
 
@@ -112,9 +112,9 @@ def charge_active_ledger(
     Raises
     ------
     BudgetExceededError
-        If one of them cannot afford it; then nothing is recorded anywhere.
+        If a ledger cannot afford it; then nothing is recorded in any.
     LedgerError
-        If one of them cannot be read or written; a LedgerUnavailableError if it is out of reach.
+        If a ledger cannot be read or written; a LedgerUnavailableError if it cannot be reached.
     """
     stores = _stores_to_charge(estimator, check_flag(own_rows, "own_rows"))
     try:
@@ -133,9 +133,9 @@ def charge(
 ) -> None:
     """Charge all stores or none, in one transaction a file; with ``record=False`` check only.
 
-    Files are locked in one order everywhere, so that two processes cannot wait for each other. If
-    the last of several files cannot be written after the first ones were, those stay charged and
-    an error is raised: too much is counted then, never too little.
+    Files are locked in sorted order, so that two processes cannot deadlock. If the last of several
+    files cannot be written after the first ones were, those stay charged and an error is raised:
+    charges are overstated then, never understated.
     """
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}.")
@@ -144,24 +144,24 @@ def charge(
         return
     accountants = {id(store.accountant): store.accountant for store in stores}.values()
     with PROCESS.lock:
-        budgets = {store.key: store for store in reversed(stores)}  # two names of one budget
-        files = {key[:2]: store for key, store in budgets.items()}
+        by_budget = {store.key: store for store in reversed(stores)}  # several may name one budget
+        files = {key[:2]: store for key, store in by_budget.items()}
         with ExitStack() as stack:
             tables = {f: stack.enter_context(files[f].transaction(record)) for f in sorted(files)}
-            for key, store in reversed(budgets.items()):
+            for key, store in reversed(by_budget.items()):
                 _check_fit(store, tables[key[:2]], guarantee, label)
-            # Checked before anything is written, and spent last: a refusal undoes the charges.
+            # Checked before anything is written, spent last: a refusal rolls the charges back.
             for accountant in accountants:
                 _ask(accountant, "check", guarantee)
             if not record:
                 return
             entry = LedgerEntry(guarantee, label)
-            ends = [tables[key[:2]].add(s.dataset, s.seen, entry) for key, s in budgets.items()]
+            ends = [tables[key[:2]].add(s.dataset, s.seen, entry) for key, s in by_budget.items()]
             for accountant in accountants:
                 _ask(accountant, "spend", guarantee)
-        for store, end in zip(budgets.values(), ends, strict=True):
+        for store, end in zip(by_budget.values(), ends, strict=True):
             store.seen += (end,)  # a file that loses this charge is refused
-            # Read again: a journal that comes back, or was never deleted, undoes it.
+            # Read again: a journal that was not deleted, or has come back, would undo the charge.
             store.entries()
 
 
@@ -213,7 +213,7 @@ def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
     scope, (_, receipt) = _running(), _CARRIED.get(id(estimator), _NOTHING)
     if receipt is not None and receipt.is_valid():
         scope = (receipt, *scope)
-    # From the innermost block: the nearest fit that has paid covers what runs in it.
+    # From the innermost block outwards: the nearest fit that has paid covers this one.
     for position, paid in reversed([*enumerate(scope)]):
         if isinstance(paid, Receipt) and not (own_rows and paid.cover == "given rows"):
             if own_rows and paid.cover != "everything":
@@ -228,12 +228,12 @@ def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
 
 
 def _running() -> tuple[Store | Receipt, ...]:
-    """Blocks around this code, without payments that have ended: a context may outlive them."""
+    """Blocks around this code, without receipts that have ended: a context may outlive them."""
     return tuple(b for b in SCOPE.get() if not isinstance(b, Receipt) or b.is_valid())
 
 
 def _hand_out_to_forks() -> None:
-    """Let a process that is forked inside a block see when the payment ends."""
+    """Before a fork: let the child process see when a payment of its parent ends."""
     for block in SCOPE.get() if _OPEN or _CARRIED else ():
         if isinstance(block, Receipt):
             block.hand_out()
@@ -250,23 +250,23 @@ def _stores(scope: Iterable[Store | Receipt]) -> list[Store]:
 def _open_here() -> list[Store]:
     """Ledgers open around this code; in a thread without any, all that the process has open."""
     inherited = _stores(SCOPE.get())
-    # A context that has outlived one of its blocks may run in any that was opened since.
+    # A context that has outlived one of its blocks may run inside any opened since.
     outlived = not inherited or any(store not in _OPEN for store in inherited)
     return [*dict.fromkeys([*inherited, *(_OPEN if outlived else ())])]
 
 
 def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[Store]:
-    """Ledgers that an estimator carries, or one inside its parameters."""
+    """Ledgers that an estimator, or one inside its parameters, carries."""
     if not _CARRIED or id(value) in seen or isinstance(value, type):
         return []
-    seen |= {id(value)}  # parameters may refer to each other in a circle
+    seen |= {id(value)}  # parameters may refer to each other in a cycle
     items = _items_inside(value)
     carried, _ = _CARRIED.get(id(value), _NOTHING)
     return [*carried, *(s for item in items for s in _carried_inside(item, seen))]
 
 
 def _items_inside(value: Any) -> Iterable[Any]:
-    """Parameters of an estimator, or items of what a search space may be made of."""
+    """Parameters of an estimator, or items of a container or dimension of a search space."""
     if hasattr(value, "get_params"):
         value = value.get_params(deep=False)
     elif hasattr(value, "rvs"):  # a categorical dimension of scikit-optimize, or a distribution
@@ -278,25 +278,25 @@ def _items_inside(value: Any) -> Iterable[Any]:
     return value if isinstance(value, Sequence | Set) and not isinstance(value, _FLAT) else ()
 
 
-# Sequences without estimators, long ones and those whose items are such sequences again.
+# Sequences that hold no estimators; some are long, and items of strings are strings.
 _FLAT = (str, UserString, bytes, bytearray, memoryview, range)
 
 
 def _carry(estimator: object, further: Sequence[Store], paid: Receipt | None = None) -> None:
-    """Note that all fits of an estimator are charged to further ledgers."""
+    """Let an estimator carry further ledgers, to which all its fits are charged."""
     key = id(estimator)
     if further and isinstance(estimator, LedgerMixin):
         with PROCESS.lock:
             if key not in _CARRIED:
-                # The identity may be given to another object afterwards.
-                # Not at exit: what runs then may still fit the estimator.
+                # Another object may get the same id later. Not at exit of Python, since code that
+                # runs then may still fit the estimator.
                 finalize(estimator, _CARRIED.pop, key, None).atexit = False
             stores, receipt = _CARRIED.get(key, _NOTHING)
             _CARRIED[key] = (*dict.fromkeys([*stores, *further]),), paid or receipt
 
 
 def _handed_on(estimator: object) -> Carried:
-    """Ledgers for a copy, and the receipt of the innermost fit around it that has paid."""
+    """Ledgers for a copy of an estimator, and the receipt of the innermost fit that has paid."""
     _carry(estimator, _open_here())
     stores, receipt = _CARRIED.get(id(estimator), _NOTHING)
     for paid in reversed(_running() if stores else ()):
@@ -307,13 +307,13 @@ def _handed_on(estimator: object) -> Carried:
 
 
 class LedgerMixin:
-    """Estimators that charge the ledger in `fit`, and carry the ledgers that they belong to.
+    """Mixin of estimators that charge ledgers in `fit`, also after the ``with`` block.
 
-    It comes before `BaseEstimator` in the list of bases, and `fit` passes the estimator on as
+    List it before `BaseEstimator` among the bases, and let `fit` call
     ``charge_active_ledger(guarantee, label, self)``. An instance that is created, cloned, copied,
     pickled or fitted while a ledger is open is charged there whenever it, a clone or a copy of it
-    is fitted, in any thread or process, also after the ``with`` block. Where the ledger cannot be
-    reached the fit raises :class:`~skdpbo.exceptions.LedgerUnavailableError`.
+    is fitted, in any thread or process, also after the ``with`` block. If the ledger cannot be
+    reached, the fit raises :class:`~skdpbo.exceptions.LedgerUnavailableError`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Privacy ledger: a total budget that releases are charged to before they read protected data."""
+"""Privacy ledger: a total budget, charged before a release reads protected data."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _SIMILAR = (
 
 
 class PrivacyLedger:
-    """A total (epsilon, delta) that releases are charged to, and that refuses what does not fit.
+    """Total budget (epsilon, delta) to which releases are charged; charges beyond it are refused.
 
     Charges are composed by :func:`compose` at the ledger's delta. They are made before protected
-    data is read and are never given back, also if the release then fails. A void guarantee is
-    charged what it claims: it promises nothing, but it is not free. Blocks may be nested; a charge
-    counts in all enclosing ledgers, or in none if one cannot afford it. A ledger is never copied.
+    data is read and are never given back, even if the release then fails. A void guarantee is
+    charged the numbers that it claims. Blocks may be nested; a charge counts in all enclosing
+    ledgers, or in none if one cannot afford it. A ledger cannot be copied.
 
     An estimator that is made or fitted inside ``with ledger:`` is charged there at each fit, also
-    after the block: see :class:`LedgerMixin`. A thread without a ledger of its own is charged to
-    all that are open in the process.
+    after the block: see :class:`LedgerMixin`. A fit in a thread that has opened no ledger is
+    charged to all that are open in the process.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class PrivacyLedger:
     delta : float, default=0.0
         Total delta, in [0, 1). With 0 only pure guarantees can be charged.
     path : str or path-like, default=None
-        A file that keeps the charges; it is created if it does not exist. Charges survive the
-        process, and processes that share the file never overdraw it together. None keeps them
-        in a private temporary file, as long as the ledger or an estimator charged to it is in use.
+        File of the charges, created if it does not exist. Charges survive the process, and
+        processes that share the file cannot overdraw it together. None: a private temporary file,
+        kept as long as the ledger or an estimator charged to it is in use.
     dataset : str, default="default"
         Name of the data set whose budget this is. A file holds any number of them.
     accountant : object, default=None
@@ -59,7 +59,8 @@ class PrivacyLedger:
     ------
     LedgerError
         If the file is damaged, is not a ledger, cannot be written, or holds another budget for
-        the data set. So does every charge that cannot be kept; nothing may be released then.
+        the data set. A charge that cannot be stored raises it as well; nothing may be released
+        then.
 
     Notes
     -----
@@ -109,7 +110,7 @@ class PrivacyLedger:
                     f"{dataset!r}, not epsilon={total[0]}, delta={total[1]}. A budget is not "
                     "changed: use the one of the file, or another name for another data set"
                 )
-        # Last: a ledger that was refused is never found by a pickle.
+        # Last: pickles must not find a ledger that was refused.
         LOCAL[self._store.token] = self._store
 
     @classmethod
@@ -131,7 +132,7 @@ class PrivacyLedger:
         ------
         LedgerError
             If there is no such file or data set, the file has several data sets and none is named,
-            or it cannot be used.
+            or the file cannot be used.
         """
         with Store(path, "").transaction(write=False) as tables:
             known = tables.datasets()
@@ -157,7 +158,7 @@ class PrivacyLedger:
         Raises
         ------
         BudgetExceededError
-            If it does not fit; then nothing is recorded anywhere.
+            If the charge does not fit; then nothing is recorded in any ledger.
         """
         charge(stores_around(self._store), guarantee, label)
 
@@ -168,7 +169,7 @@ class PrivacyLedger:
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """The charges, oldest first, those of other processes included."""
+        """The charges, oldest first, including those of other processes."""
         return self._store.entries()
 
     def affords(self, guarantee: PrivacyGuarantee) -> bool:
@@ -177,12 +178,12 @@ class PrivacyLedger:
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            Of the release that is planned.
+            Guarantee of the planned release.
 
         Returns
         -------
         bool
-            True if it fits; a ledger that encloses this one may still refuse it.
+            True if it fits; an enclosing ledger may still refuse it.
         """
         if not isinstance(guarantee, PrivacyGuarantee):
             raise TypeError(f"guarantee must be a PrivacyGuarantee, got {guarantee!r}.")
@@ -194,17 +195,18 @@ class PrivacyLedger:
         Returns
         -------
         Budget
-            Delta is the sum of the charged ones, or the whole delta where epsilon fits only then.
+            Composed epsilon at the sum of the charged deltas, or at the ledger's delta if it fits
+            the budget only there.
         """
         return budgets((self.epsilon, self.delta), self.entries)[0]
 
     def remaining(self) -> Budget:
-        """Return the budget that any further release may cost, by adding.
+        """Return the rest of the budget: a release within it fits, by basic composition.
 
         Returns
         -------
         Budget
-            The epsilon and the delta that are left, each at least 0.
+            Total minus spent epsilon and delta, each at least 0.
         """
         return budgets((self.epsilon, self.delta), self.entries)[1]
 
@@ -271,13 +273,13 @@ class PrivacyLedger:
 
 
 def _plain(name: str) -> str:
-    """Return a name without case and accents: systems write an accented letter in two ways."""
+    """Return a name without case and accents, which Unicode may encode in several ways."""
     letters = unicodedata.normalize("NFKD", name)
     return "".join(c for c in letters if not unicodedata.combining(c)).casefold()
 
 
 def _relations(entries: Sequence[LedgerEntry]) -> str:
-    """Neighbours of the total."""
+    """Text about the neighbouring relation of the composed charges."""
     relations = list(dict.fromkeys(entry.guarantee.neighbours for entry in entries))
     if (common := common_relation(relations)) is not None:
         converted = [name for name in RELATIONS if name in relations and name != common]

@@ -1,4 +1,4 @@
-"""Lock of all ledgers of this process, and its mark."""
+"""Per-process state of the ledgers: a lock and a token, renewed after a fork."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE = 0.01  # seconds
 
 
 class Process:
-    """Lock of all ledgers of this process, and its mark; a forked process has its own."""
+    """Lock of all ledgers of this process, and a token of the process; new ones after a fork."""
 
     def __init__(self) -> None:
         self.lock = ReentrantLock()
@@ -23,11 +23,11 @@ class Process:
         self._interrupted = False
 
     def before_fork(self) -> None:
-        """Hold the lock; an interrupt (Ctrl-C) meanwhile comes after the fork.
+        """Acquire the lock; an interrupt (Ctrl-C) meanwhile is delivered after the fork.
 
-        Python forks whatever is raised here, and drops it.
+        Python ignores errors that are raised here, and forks.
         """
-        # Of a thread within a charge there is nothing to wait for.
+        # A thread within a charge holds the lock already.
         held = self.lock.is_held() and self.lock.acquire()
         while not held:
             try:
@@ -37,28 +37,28 @@ class Process:
                 held = self.lock.is_held()
 
     def after_fork(self) -> None:
-        """Let go of the lock in the parent, and interrupt it if it was interrupted meanwhile."""
+        """Release the lock in the parent, and deliver an interrupt that came meanwhile."""
         interrupted, self._interrupted = self._interrupted, False
         self.lock.release()
-        if interrupted:  # later, as what is raised here is dropped
+        if interrupted:  # later, since Python ignores errors raised here
             forking = sys._getframe(1)
             again = threading.get_ident(), forking, forking.f_lasti
             threading.Thread(target=_interrupt_after, args=again, daemon=True).start()
 
 
 def _interrupt_after(thread: int, frame: FrameType, place: int) -> None:
-    """Interrupt a thread, the main one, when a frame of it has left a place: the call of the fork.
+    """Interrupt the main thread once its frame has left the instruction that forks.
 
-    Until then other hooks may run, from which an interrupt is dropped.
+    Until then other fork hooks may run, in which Python would ignore an interrupt.
     """
     while frame.f_lasti == place:
         time.sleep(_PAUSE)
-    signal.pthread_kill(thread, signal.SIGINT)  # which also ends a call that waits
+    signal.pthread_kill(thread, signal.SIGINT)  # also ends a blocking call
 
 
 PROCESS = Process()
 if hasattr(os, "register_at_fork"):
-    # No thread is within a charge: SQLite's memory of its locks would keep the child out for ever.
+    # No fork during a charge: the child would inherit SQLite's locks, which nothing would release.
     os.register_at_fork(
         before=PROCESS.before_fork,
         after_in_parent=PROCESS.after_fork,

@@ -1,4 +1,4 @@
-"""Payment of a fit for the fits inside it, and what proves it to them."""
+"""Receipts: proof, for the fits inside a fit, that the outer one has paid."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ from skdpbo.privacy.ledger._store import Store
 
 Cover = Literal["everything", "given rows", "given rows, secretly often"]
 
-_RESERVED_BYTE = 0x40000001  # of SQLite's file format: locked by the one that writes
+_RESERVED_BYTE = 0x40000001  # of SQLite's file format: locked by a writer
 _LOCKED: set[str] = set()  # files that this process locks
-# A forked process inherits SQLite's memory of them, in which they stay locked for ever.
+# Those of the parent of a forked process, in which SQLite would see them as locked for ever.
 _INHERITED: set[str] = set()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _INHERITED.update(_LOCKED))
 
 
 class Receipt:
-    """Payment of a fit for those inside it, which clones and pickles made inside carry along.
+    """Payment of a fit for the fits inside it; clones and pickles made inside carry it.
 
-    In the process that paid it is valid until its block ends, also for a task or a generator that
-    inherits the block and goes on afterwards. In other processes, forked ones too, it is valid
-    while the one that paid keeps the file `path` locked: a killed one leaves no valid receipt.
+    In the process that paid, it is valid until its block ends; tasks and generators that outlive
+    the block see it as ended. In other processes, also forked ones, it is valid while the process
+    that paid keeps the file `path` locked: a killed process leaves no valid receipt.
     """
 
     def __init__(self, cover: Cover, path: str = "", payer: object = None) -> None:
         self.cover, self.path = cover, path
-        self._payer = payer  # the mark of the process that paid, in that process
+        self._payer = payer  # token of the process that paid; None in others
         self._lock: sqlite3.Connection | None = None
 
     def end(self) -> None:
-        """End the block; that of a forked process leaves the file to its parent."""
+        """End the payment; a forked process leaves the file to its parent."""
         if self._payer is PROCESS.token:
             with PROCESS.lock:  # another thread may be handing it out
                 if self._lock is not None:
                     self._lock.close()
                     shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
                     _LOCKED.discard(self.path)
-                self._payer = None  # last: an end that was interrupted can be made again
+                self._payer = None  # last: an interrupted end can be repeated
 
     def hand_out(self) -> None:
-        """Lock a file until the block ends."""
+        """Lock a file until the payment ends, by which other processes see that it is valid."""
         with PROCESS.lock:
             if self._payer is PROCESS.token and not self.path:
                 self.path = os.path.join(tempfile.mkdtemp(prefix="skdpbo-paid-"), "open")
                 _LOCKED.add(self.path)
                 self._lock = sqlite3.connect(self.path, check_same_thread=False)
-                # The system drops the lock with the process, also of one that is killed.
+                # The system releases the lock when the process ends, also when it is killed.
                 self._lock.execute("BEGIN EXCLUSIVE")
 
     def is_valid(self) -> bool:
@@ -84,10 +84,10 @@ SCOPE: ContextVar[tuple[Store | Receipt, ...]] = ContextVar("skdpbo_open_ledgers
 
 @contextmanager
 def payments_ending() -> Iterator[None]:
-    """End the payments that were made in this block and have not ended by themselves.
+    """End the payments that were made in this block and are still open.
 
-    An interrupt (Ctrl-C) may come just where their own block begins or ends, and keep it from being
-    left: the fits that follow would be covered.
+    An interrupt (Ctrl-C) at the beginning or end of a payment's own block may keep the block from
+    being left; the fits that follow would then be covered.
     """
     before = SCOPE.get()
     try:
@@ -99,13 +99,13 @@ def payments_ending() -> Iterator[None]:
 
 
 def _is_locked(path: str) -> bool:
-    """Whether another process has locked a file of SQLite; asks the system, not SQLite."""
+    """Whether another process has locked a SQLite file, according to the system."""
     import fcntl  # wherever processes are forked
 
     with suppress(OSError), open(path, "rb") as file:
         try:
-            # Shared: those that ask at once do not take each other for the one that paid.
+            # Shared, so that simultaneous checks do not take each other for the payer.
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, _RESERVED_BYTE)
-        except (BlockingIOError, PermissionError):  # what a lock of another gives
+        except (BlockingIOError, PermissionError):  # locked by another process
             return True
     return False

@@ -3,9 +3,9 @@
 One SQLite database holds several data sets, with charges chained by digests. Every operation opens
 a connection of its own, so that threads and forked processes never share one. A charge is a ``BEGIN
 IMMEDIATE`` transaction that reads the charges so far and adds to them: no other writer comes in
-between. ``synchronous=EXTRA`` makes it last through a power failure.
+between. ``synchronous=EXTRA`` makes it durable in a power failure.
 
-docs/ledger.md says what damage is detected and what tampering is not.
+docs/ledger.md lists the damage that is detected and the tampering that is not.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _OUT_OF_REACH = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 
 @dataclass
 class Checked:
-    """Charges that were checked: equal rows after an equal beginning are the same entries."""
+    """Cache of checked charges: digest of the data set, rows, and the entries read from them."""
 
-    # One value, so that an interrupt leaves no rows without their entries.
+    # One attribute, so that an interrupt cannot leave rows without their entries.
     known: tuple[str, list[tuple[Any, ...]], list[LedgerEntry]] = ("", [], [])
 
 
@@ -96,8 +96,8 @@ class Tables:
         return [name for (name,) in self.sql("SELECT name FROM datasets ORDER BY name")]
 
     def create(self, dataset: str, total: Total) -> None:
-        """Add a data set with its budget, which is never changed again."""
-        # The identity distinguishes a budget from an equal one that was made anew.
+        """Add a data set with its budget, which is never changed."""
+        # The identity distinguishes a budget from an equal one of another ledger.
         row = (dataset, *map(str, total), uuid.uuid4().hex)
         self.sql("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", *row, _digest("", *row))
 
@@ -106,7 +106,7 @@ class Tables:
     ) -> tuple[Total, list[LedgerEntry], tuple[str, ...]]:
         """Return the budget, the charges (oldest first) and the chain of digests, all checked.
 
-        Only what follows the charges of `before` is digested, unless these have changed.
+        Only charges after those of `before` are digested, unless those have changed.
         """
         found = self.sql("SELECT * FROM datasets WHERE name = ?", dataset)
         if not found:
@@ -129,7 +129,7 @@ class Tables:
                 LedgerEntry(guarantee_from_text(text), label, datetime.fromisoformat(when))
                 for _, _, when, label, text, _ in charged[len(rows) :]
             ]
-            # Only the texts of floats have a point or an exponent.
+            # Texts of floats have a point or an exponent, those of Fractions have none.
             epsilon = float(row[1]) if {".", "e"} & {*row[1]} else Fraction(row[1])
             before.known = chain[0], charged, entries
             return (epsilon, float(row[2])), entries, tuple(chain)
@@ -150,7 +150,7 @@ class Tables:
         return _error(self.path, what, kind)
 
     def damaged(self, why: str) -> LedgerError:
-        """Return the error of a file that does not hold what was charged."""
+        """Return the error for a file whose charges are missing or changed."""
         return self.error(f"is damaged: {why}. Restore it from a copy that holds all charges")
 
 
@@ -159,8 +159,8 @@ class Store:
 
     Without a path the file is in a private directory, deleted with the object. `seen` is the chain
     of digests that was read here: a file that does not continue it is another one, or an old copy.
-    A pickle keeps the beginning of the chain. Loaded in the process that opened the ledger it is
-    the same object, so that a temporary file lives as long as an estimator that it charges.
+    A pickle keeps the beginning of the chain. Unpickled in the process that opened the ledger it
+    is the same object, so that a temporary file lives as long as an estimator that carries it.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Store:
         self.path = os.path.realpath(path)
         self.dataset = dataset
         self.name = "ledger" if self.temporary else f"ledger {self.path!r} (data set {dataset!r})"
-        self.token = uuid.uuid4().hex  # one object for all pickles, see `_store_from`
+        self.token = uuid.uuid4().hex  # identifies the object in pickles, see `_store_from`
         self.seen: tuple[str, ...] = ()
         self._checked = Checked()
         self._accountant = accountant
@@ -189,13 +189,13 @@ class Store:
     def key(self) -> tuple[int, int, str]:
         """Device, inode and data set: equal for all handles to the same charges."""
         with _explained(self.path):
-            # Not the path: mounts of its directory give one file several.
+            # Not the path: a file has several if its directory is mounted more than once.
             status = os.stat(self.path)
             return status.st_dev, status.st_ino, self.dataset
 
     @property
     def accountant(self) -> Any:
-        """The accountant; that of another process cannot be charged."""
+        """The accountant; an error in a process that has not opened the ledger."""
         if self._accountant is not None and self._home is not PROCESS.token:
             raise _error(self.path, "has its accountant in the process that opened it")
         return self._accountant
@@ -208,7 +208,7 @@ class Store:
             connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         with closing(connection):
             tables = Tables(self.path, connection)
-            # A ledger in memory need not last through a power failure.
+            # A temporary ledger need not survive a power failure.
             tables.sql(f"PRAGMA synchronous = {'OFF' if self.temporary else 'EXTRA'}")
             tables.sql("PRAGMA fullfsync = ON")
             yield tables
@@ -217,14 +217,14 @@ class Store:
     def transaction(self, write: bool = True) -> Iterator[Tables]:
         """Lock the file (against writers only, if nothing is written) and check it.
 
-        Changes are kept at the end of the block, and none of them after an error.
+        Changes are committed at the end of the block, or rolled back after an error.
         """
         self._refuse_other_names()
         key = self.key  # before it is opened
         with PROCESS.lock, self._opened(self.path) as tables:
             tables.sql("BEGIN IMMEDIATE" if write else "BEGIN")
             tables.check()
-            if write:  # BEGIN IMMEDIATE alone does not mind a read-only file
+            if write:  # an error for a read-only file, which BEGIN IMMEDIATE accepts
                 tables.sql("DELETE FROM charges WHERE FALSE")
             yield tables
             tables.sql("COMMIT")  # closing without it rolls back
@@ -232,10 +232,10 @@ class Store:
             raise _error(self.path, "was replaced by another file while it was in use")
 
     def _refuse_other_names(self) -> None:
-        """Refuse a file with another name in this or another directory; symbolic links are none.
+        """Refuse a file with another name, in this or another directory, by a hard link or a mount.
 
-        The journal of SQLite is named after the file. What a killed process left beside one name
-        would be missed under another, and undo the charges that were made there.
+        The journal of SQLite is named after the file. A journal that a killed process left beside
+        one name would be missed under another, and later undo the charges made there.
         """
         if self.temporary or os.path.isdir(self.path):  # SQLite refuses directories
             return
@@ -252,8 +252,8 @@ class Store:
             )
 
     def create(self) -> None:
-        """Create the file, unless it exists; it appears whole or not at all."""
-        if self.temporary:  # no other process has its directory yet
+        """Create the file, unless it exists, atomically."""
+        if self.temporary:  # in a directory that no other process knows
             self._create_tables(self.path)
             return
         if os.path.lexists(self.path):
@@ -281,7 +281,7 @@ class Store:
     def read(self, tables: Tables) -> tuple[Total, list[LedgerEntry]]:
         """Return budget and charges, refused if they do not continue those that were seen."""
         total, entries, chain = tables.read(self.dataset, self._checked)
-        # An old copy put back in its place would give spent budget back.
+        # Restoring an old copy of the file would give spent budget back.
         if self.seen and chain[0] != self.seen[0]:
             raise tables.error("is another ledger now", LedgerUnavailableError)
         if chain[: len(self.seen)] != self.seen:
@@ -295,16 +295,16 @@ class Store:
             return tuple(self.read(tables)[1])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The whole chain would grow with the charges; its beginning identifies the budget.
+        # The beginning of the chain identifies the budget; all of it would grow with the charges.
         state = vars(self) | {"seen": self.seen[:1], "_checked": Checked(), "_home": None}
         return _store_from, (state | {"_accountant": self._accountant and True},)
 
 
-LOCAL: WeakValueDictionary[str, Store] = WeakValueDictionary()  # known to this process
+LOCAL: WeakValueDictionary[str, Store] = WeakValueDictionary()  # stores of this process by token
 
 
 def _store_from(state: dict[str, Any]) -> Store:
-    """Return the store of a pickle, one object for all pickles of it."""
+    """Return the store of a pickle; all pickles of a store give one object."""
     store = Store.__new__(Store)
     vars(store).update(state)
     return LOCAL.setdefault(state["token"], store)
@@ -313,21 +313,21 @@ def _store_from(state: dict[str, Any]) -> Store:
 def _is_mounted(path: str) -> bool:
     """Whether a file is mounted by itself, where the system states it (Linux)."""
     with suppress(OSError), open("/proc/self/mountinfo", "rb") as mounts:
-        # The fifth field is where it is mounted, with spaces and backslashes in octal digits.
+        # The fifth field is the mount point, with spaces and backslashes escaped in octal.
         points = {line.split()[4].decode("unicode_escape") for line in mounts}
         return os.fsencode(path) in {point.encode("latin-1") for point in points}
     return False
 
 
 def _delete(directory: str, owner: object) -> None:
-    """Delete a temporary ledger, in the process that made it."""
-    if owner is PROCESS.token:  # a forked child ends before the parent is done with it
+    """Delete a temporary ledger, unless in a forked child, whose parent still uses it."""
+    if owner is PROCESS.token:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Turn errors of SQLite and of the file system into one that names the file."""
+    """Turn errors of SQLite and of the file system into ledger errors that name the file."""
     try:
         yield
     except FileNotFoundError as cause:

@@ -44,16 +44,13 @@ def liu_talwar_max_trials(law: TrialLaw, delta: float) -> int:
     # Maximise (delta - e^(-gamma T)) / T: t (1 - log t) = delta for t = e^(-gamma T).
     # t (1 - log t) rises from 0 to 1 on (0, 1); sought is s = log t, as t may be tiny.
     log_t = float(brentq(lambda s: s + math.log1p(-s) - math.log(delta), -800.0, -1e-12))
-    # T is whole: the better neighbour of the continuous optimum.
-    whole: int = max(1, math.floor(-log_t / law.gamma))
-    return max((whole, whole + 1), key=lambda cap: _root_of_delta(law, delta, cap))
+    # T is an integer: the better neighbour of the continuous optimum.
+    below: int = max(1, math.floor(-log_t / law.gamma))
+    return max((below, below + 1), key=lambda cap: _root_of_delta(law, delta, cap))
 
 
 def liu_talwar_parts(law: TrialLaw, delta: float, max_trials: int | None) -> tuple[float, float]:
-    """sqrt(2 delta_1) and delta_1 for a total delta, rounded down.
-
-    delta_1 is 0 if nothing of delta is left by the cap.
-    """
+    """sqrt(2 delta_1) and delta_1 for a total delta, rounded down; 0 if the cap costs all of it."""
     _check_geometric(law)
     cap = liu_talwar_max_trials(law, delta) if max_trials is None else max_trials
     # Down: with a smaller delta_1 the candidate's epsilon_1 is larger, and delta is not exceeded.
@@ -75,7 +72,7 @@ def liu_talwar_epsilon(
     if isinstance(profile, GaussianProfile):
         epsilon_1 = epsilon_from_mu(profile.mu, delta_1) if delta_1 > 0 else math.inf
     elif isinstance(profile, StaircaseProfile):
-        # A stated pair has one delta: it is within delta_1, or this bound says nothing.
+        # The delta of a stated pair must be within delta_1; otherwise there is no bound.
         usable = root > 0 and profile.delta <= delta_1
         epsilon_1, root = (
             (profile.epsilon, math.sqrt(2 * profile.delta)) if usable else (math.inf, 0)

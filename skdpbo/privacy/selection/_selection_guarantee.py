@@ -1,4 +1,4 @@
-"""Private selection: what the best of a secret, random number of private candidates costs."""
+"""Guarantee of private selection: the best of a secret, random number of private trials."""
 
 from __future__ import annotations
 
@@ -52,24 +52,23 @@ def selection_guarantee(
     Parameters
     ----------
     candidate : PrivacyGuarantee, PrivacyProfile or what a `PrivacyProfile` is made of
-        Of one trial: model and score together. A `mu` makes its whole Gaussian curve count, a
-        profile all of it, otherwise the pair (epsilon, delta) does.
+        Guarantee of one trial: model and score together. The accounting uses the whole Gaussian
+        curve if there is a `mu`, the whole profile, or else the pair (epsilon, delta).
     law : TrialLaw
-        Of K.
+        Law of K.
     delta : float
-        Where to evaluate the total, in [0, 1); 0 is for pure candidates without `max_trials`.
+        Delta at which to state the total, in [0, 1); 0 is for pure candidates without `max_trials`.
     method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
         "profile": by privacy profiles, the tightest. The others are published accountings, kept
         for comparison; "liu_talwar" is for geometric laws.
     max_trials : int, default=None
-        At least 1. K is cut there, and what that costs is included. None: not cut; for
-        "liu_talwar", unless the candidate is pure, cut at :func:`liu_talwar_max_trials`: that is a
-        part of it.
+        Cap on K, at least 1; the cost of capping is included. None: no cap, except that
+        "liu_talwar" caps K at :func:`liu_talwar_max_trials` unless the candidate is pure.
 
     Returns
     -------
     PrivacyGuarantee
-        Its status is the candidate's: "conditional" for a stated profile.
+        With the status of the candidate: "conditional" for a stated profile.
 
     Raises
     ------
@@ -88,21 +87,21 @@ def selection_guarantee(
     >>> round(selection_guarantee(trial, TrialLaw(30), delta=1e-5).epsilon, 2)
     0.97
     """
-    cut, delta = _checked(law, method, max_trials), check_delta(delta)
+    max_trials, delta = _checked(law, method, max_trials), check_delta(delta)
     if not isinstance(candidate, PrivacyGuarantee):
         candidate = as_profile(candidate)
         if method != "profile":
             raise ValueError(f'A privacy profile needs method="profile", got {method!r}.')
     epsilon = min(
-        total_epsilon(profile, distance, law, delta, method, cut)
+        total_epsilon(profile, distance, law, delta, method, max_trials)
         for profile, distance in candidate_profiles(candidate)
     )
     if not math.isfinite(epsilon):
         raise ValueError(f"No epsilon holds for this selection at delta={delta}.")
-    # With a delta this accounting cuts K at a cap of its own, which has to be stated.
-    if method == "liu_talwar" and cut is None and candidate.delta != 0:
-        cut = liu_talwar_max_trials(law, delta)
-    limit = "" if cut is None else f", at most {cut}"
+    # Unless the candidate is pure, this accounting caps K by itself: the cap has to be stated.
+    if method == "liu_talwar" and max_trials is None and candidate.delta != 0:
+        max_trials = liu_talwar_max_trials(law, delta)
+    limit = "" if max_trials is None else f", at most {max_trials}"
     return PrivacyGuarantee(
         epsilon=epsilon,
         delta=delta,
@@ -134,22 +133,22 @@ def candidate_mu(
     Parameters
     ----------
     epsilon : float
-        Of the selection, in (0, 1e9].
+        Epsilon of the selection, in (0, 1e9].
     delta : float
-        Of the selection, in (0, 1).
+        Delta of the selection, in (0, 1).
     law : TrialLaw
-        Of K.
+        Law of K.
     method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
         Accounting, as in :func:`selection_guarantee`.
     max_trials : int, default=None
-        K is cut there, at least 1, as in :func:`selection_guarantee`.
+        Cap on K, at least 1, as in :func:`selection_guarantee`.
     statistical_distance : float, default=0.0
-        Of one candidate, in [0, 1), paid for from delta.
+        Distance of one candidate from a mu-GDP mechanism, in [0, 1); paid from delta.
 
     Returns
     -------
     float
-        Noise of a candidate: sensitivity / mu.
+        Mu, positive. A candidate then needs noise of standard deviation sensitivity / mu.
 
     Raises
     ------
@@ -162,28 +161,31 @@ def candidate_mu(
     >>> round(1 / candidate_mu(1.0, 1e-5, TrialLaw(30)), 2)
     6.48
     """
-    cut = _checked(law, method, max_trials)
+    max_trials = _checked(law, method, max_trials)
     check_within(epsilon, "epsilon", "(0, 1e9]")  # the time of the search grows with its root
     bound, target = round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
-    # Union bound: a distance for each of the K trials, E[K] of them.
-    loss = law.mean * check_delta(statistical_distance, "statistical_distance")
+    # Union bound over the K trials: E[K] times the distance of one.
+    distance_of_trials = law.mean * check_delta(statistical_distance, "statistical_distance")
     best = 0.0
-    # Each way to pay for the cap is a bound by itself, so the best may be taken.
-    for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
-        left = target * (1 - 1e-15) - flat - distance_cost(bound, distance + loss)
+    # Each way to pay for the cap is a valid bound, so the best may be taken.
+    for shift, added_delta, distance in prices_of_a_cap(
+        law, None if method == "liu_talwar" else max_trials
+    ):
+        total_distance = distance + distance_of_trials
+        left = target * (1 - 1e-15) - added_delta - distance_cost(bound, total_distance)
         if left > 0 and bound > shift:
-            best = max(best, core_mu(method, law, bound - shift, left, cut))
+            best = max(best, core_mu(method, law, bound - shift, left, max_trials))
     if best == 0:
-        costs = [f"a cap of max_trials={cut}"] * (cut is not None)
-        costs += [f"statistical_distance={statistical_distance:g}"] * (loss > 0)
+        costs = [f"a cap of max_trials={max_trials}"] * (max_trials is not None)
+        costs += [f"statistical_distance={statistical_distance:g}"] * (distance_of_trials > 0)
         what = " or ".join(costs) or "the selection"
-        advice = "; a larger cap costs less" * (cut is not None)
+        advice = "; a larger cap costs less" * (max_trials is not None)
         raise ValueError(f"{what} costs more than delta={delta:g}{advice}.")
     return best
 
 
 def _checked(law: TrialLaw, method: Method, max_trials: int | None) -> int | None:
-    """Check what decides on the accounting; return the cap."""
+    """Check the parameters of the accounting; return the cap as an int."""
     if not isinstance(law, TrialLaw):
         raise TypeError(f"law must be a TrialLaw, got {type(law).__name__}.")
     if method not in METHODS:

@@ -1,7 +1,7 @@
-"""Privacy profiles: of one candidate, and of "the best of K".
+"""Privacy profiles of one candidate, and of the best of K.
 
-A profile says, for every real x, how much more than e^x times as likely any event can be under
-one of two neighbouring data sets than under the other: delta(x) = sup Q(S) - e^x Q'(S).
+A profile is delta(x) = sup over events S of Q(S) - e^x Q'(S), for every real x and the laws Q, Q'
+of a release from two neighbouring data sets.
 
 Notation (docs/theory/private_selection.md, Theorems 1 and 2): p = eta + 1,
 t(u) = gamma + (1 - gamma) u, W(u) = E[K] (gamma / t(u))^p: the density of the best of K at an
@@ -29,7 +29,7 @@ from skdpbo.privacy.selection._trial_law import TrialLaw
 Array = NDArray[np.float64]
 
 _N_LINES = 768
-# Largest support of the pure releases of a composed candidate that is looked at value by value.
+# Largest support of the pure releases of a composed candidate for which `ComposedProfile` is used.
 _MAX_VALUES = 64
 
 
@@ -55,7 +55,7 @@ class GaussianProfile:
 class StaircaseProfile:
     """Profile of any (epsilon, delta)-DP candidate; pure if delta is 0.
 
-    With probability delta anything may happen, otherwise randomised response
+    With probability delta the privacy loss is infinite, otherwise that of randomised response
     (Kairouz, Oh and Viswanath 2015, Theorem 8).
     """
 
@@ -72,7 +72,7 @@ class StaircaseProfile:
             log_delta = np.log(self.delta) + np.zeros_like(inside) if self.delta else -np.inf
             # delta + (1 - delta) times the curve of randomised response.
             total = np.logaddexp(log_delta, np.log1p(-self.delta) + inside)
-        # Upward, by more than the error of the logarithms.
+        # Rounded up by more than the error of the logarithms.
         rounding = 1e-14 * (1 + np.abs(np.nan_to_num(total, neginf=0.0)))
         bound: Array = np.minimum(total + rounding, 0.0)
         return bound
@@ -88,11 +88,7 @@ class StaircaseProfile:
 
 @dataclass(frozen=True)
 class ComposedProfile:
-    """Profile of pure, approximate and GDP releases composed.
-
-    With probability `failure` anything may happen; otherwise the privacy loss is that of mu-GDP
-    plus an independent one that is `values[i]` with probability exp(`log_weights[i]`).
-    """
+    """Profile of pure, approximate and GDP releases composed; fields as in `ComposedLosses`."""
 
     mu: float
     values: tuple[float, ...]
@@ -118,7 +114,7 @@ class ComposedProfile:
         largest = smallest + self.mu
         while self._without_failure(np.array(largest)) > log_gamma - 20:
             largest += self.mu
-        # Without the end: `_refined` adds e1 itself.
+        # Without `smallest`, which `_refined` adds.
         return np.linspace(largest, smallest, _N_LINES // 2, endpoint=False)
 
     def without_failure(self) -> tuple[ComposedProfile, float]:
@@ -128,7 +124,7 @@ class ComposedProfile:
 
 @dataclass(frozen=True, eq=False)
 class StatedProfile:
-    """Profile that the user or another library states, by a table of points that is convex."""
+    """Profile that the user or another library states, as a convex table of points."""
 
     table: ProfileTable
 
@@ -152,9 +148,9 @@ CandidateProfile = GaussianProfile | StaircaseProfile | ComposedProfile | Stated
 def candidate_profiles(
     candidate: PrivacyGuarantee | PrivacyProfile,
 ) -> list[tuple[CandidateProfile, float]]:
-    """Profiles that hold for a candidate, each with its statistical distance from the truth.
+    """Profiles of a candidate, each with the candidate's statistical distance from it.
 
-    The best of the bounds that follow may be taken.
+    Each gives a valid bound, so the smallest may be taken.
     """
     if isinstance(candidate, PrivacyProfile):
         return [(StatedProfile(candidate.table.convex()), 0.0)]
@@ -176,8 +172,7 @@ def candidate_profiles(
 # Relative amount by which every piece of the bound is moved to the unsafe side of the truth; the
 # accumulated rounding error of a piece is below 1e-12 of it.
 _MARGIN = 1e-10
-# Beyond it e^x leaves the floats, and Theorem 1 has to do.
-_MAX_LOSS = 600.0
+_MAX_LOSS = 600.0  # beyond it e^x nears the largest float, and only Theorem 1 is used
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +192,7 @@ class SelectionBound:
 
 @lru_cache(maxsize=64)
 def selection_bounds(profile: CandidateProfile, law: TrialLaw) -> tuple[SelectionBound, ...]:
-    """Theorem 1, and Theorem 2 where it says more."""
+    """Bounds of Theorem 1 and, where it applies, of Theorem 2."""
     e1 = loss_of_rank(profile, law)
     simple = SelectionBound(
         profile, np.array([math.log(law.mean) + _MARGIN]), np.array([-(law.eta + 1) * e1 - _MARGIN])
@@ -232,15 +227,15 @@ def loss_of_rank(profile: CandidateProfile, law: TrialLaw) -> float:
 def _refined(profile: CandidateProfile, law: TrialLaw, e1: float, knots: Array) -> SelectionBound:
     """Theorem 2 for the lines u' <= e^x u + delta(x) at the knots x and at e1.
 
-    The profile is convex in e^x: else neighbouring lines do not cross in order, and pieces of the
-    chain would lie above the curve. Between the crossings the curve (W(u), C(u)),
+    The profile must be convex in e^x; otherwise neighbouring lines do not cross in order, and
+    pieces of the chain would lie above the curve. Between the crossings the curve (W(u), C(u)),
     C = E[K] (gamma / t')^p, is convex, so its tangents at both ends stay below it: two pieces of a
     chain from the origin.
     """
     gamma, power = law.gamma, law.eta + 1
     x = np.append(knots, e1)
     delta = np.exp(profile.log_delta(x))
-    # expm1: the knots of a tiny mu differ by less than floats near 1 do.
+    # expm1: for a tiny mu, differences of knots are below the spacing of floats near 1.
     u = np.append(0.0, np.diff(delta) / (-np.exp(x[:-1]) * np.expm1(np.diff(x))))
     u = np.clip(np.maximum.accumulate(u), 0.0, 1.0)
     # One row per knot: the ends of its interval, the smaller u first; its own line at both ends.
@@ -250,12 +245,12 @@ def _refined(profile: CandidateProfile, law: TrialLaw, e1: float, knots: Array) 
     W = law.mean * (gamma / t) ** power
     C = law.mean * (gamma / t_prime) ** power
     log_slope = knots + (power + 1) * (np.log(t) - np.log(t_prime))  # log dC / dW
-    # Length in W of the steeper of the two tangents, from below; shape (n_knots,).
+    # Lower bound on the length in W of the steeper of the two tangents; shape (n_knots,).
     slope, length, rise = np.exp(log_slope), W[0] - W[1], C[0] - C[1]
     rounding = 4e-15 * (power + 2) * (C[0] + slope[0] * W[0])
     bend = slope[0] - slope[1]
     straight = bend <= 1e-9 * slope[0]
-    # Less on the steeper piece errs on the safe side: delta is larger at its smaller shift.
+    # A shorter steep piece errs on the safe side: delta is larger at its smaller shift.
     steep = (rise - slope[1] * length - rounding) / np.where(straight, 1.0, bend)
     steep = np.where(straight, 0.0, np.clip(steep, 0.0, length))
     weights = np.concatenate([W[1, -1:], length - steep, steep])

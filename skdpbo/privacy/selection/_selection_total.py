@@ -1,8 +1,6 @@
-"""Totals of private selection: caps, statistical distances, and the roots of the three accountings.
+"""Totals of private selection by three accountings, with caps and statistical distances.
 
 Results are rounded to the private side: an epsilon up, a mu down.
-
-Renyi accounting is that of Papernot and Steinke (2022, Theorem 2).
 """
 
 from __future__ import annotations
@@ -30,19 +28,19 @@ from skdpbo.privacy.selection._trial_law import TrialLaw
 Method = Literal["profile", "papernot_steinke", "liu_talwar"]
 # Largest relative error of the survival functions of a law, with room to spare.
 _TAIL_MARGIN = 1e-6
-# lambda - 1 of the orders tried for pure candidates; each of them is valid.
+# lambda - 1 for the orders lambda that are tried for pure candidates; every order gives a bound.
 _ORDERS_ABOVE_ONE = np.logspace(-4, 8, 6001)
 
 
-def prices_of_a_cap(law: TrialLaw, cut: int | None) -> list[tuple[float, float, float]]:
+def prices_of_a_cap(law: TrialLaw, max_trials: int | None) -> list[tuple[float, float, float]]:
     """Two ways to pay for the cap; the cheaper one may be taken (Theorem 3).
 
     Each is (shift of epsilon, addition to delta, statistical distance).
     """
-    if cut is None:
+    if max_trials is None:
         return [(0.0, 0.0, 0.0)]
-    tail = law.survival(cut) * (1 + _TAIL_MARGIN)
-    share = law.size_biased_survival(cut) * (1 + _TAIL_MARGIN)
+    tail = law.survival(max_trials) * (1 + _TAIL_MARGIN)
+    share = law.size_biased_survival(max_trials) * (1 + _TAIL_MARGIN)
     prices = [(0.0, 0.0, tail)]
     if share < 1:
         prices.append((-math.log1p(-share), tail, 0.0))
@@ -62,7 +60,7 @@ def total_epsilon(
     law: TrialLaw,
     delta: float,
     method: Method,
-    cut: int | None,
+    max_trials: int | None,
 ) -> float:
     """Smallest epsilon of the selection at delta, rounded up; inf if there is none.
 
@@ -75,14 +73,17 @@ def total_epsilon(
         if failure > 0:
             # docs/theory/private_selection.md, Statistical distance.
             distance = statistical_distance + failure
-            best = total_epsilon(sure, distance, law, delta, method, cut)
+            best = total_epsilon(sure, distance, law, delta, method, max_trials)
             if method == "papernot_steinke":  # Renyi divergences of a failure are infinite
                 return best
-    loss = law.mean * statistical_distance
-    for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
-        core = partial(core_epsilon, method, profile, law, cut=cut)
+    distance_of_trials = law.mean * statistical_distance
+    for shift, added_delta, distance in prices_of_a_cap(
+        law, None if method == "liu_talwar" else max_trials
+    ):
+        core = partial(core_epsilon, method, profile, law, max_trials=max_trials)
         # 1e-15 covers the rounding of the difference.
-        best = min(best, _with_distance(core, delta * (1 - 1e-15) - flat, distance + loss, shift))
+        left = delta * (1 - 1e-15) - added_delta
+        best = min(best, _with_distance(core, left, distance + distance_of_trials, shift))
     return best
 
 
@@ -93,7 +94,7 @@ def _with_distance(
     if delta < 0 or (distance > 0 and delta == 0):
         return math.inf
     epsilon = core(delta) + shift
-    # The cost grows with epsilon: the fixed point is approached from below.
+    # The cost grows with epsilon, so the iteration approaches the fixed point from below.
     for _ in range(200):
         if distance == 0 or not math.isfinite(epsilon):
             return epsilon
@@ -106,13 +107,13 @@ def _with_distance(
 
 
 def core_epsilon(
-    method: Method, profile: CandidateProfile, law: TrialLaw, delta: float, cut: int | None
+    method: Method, profile: CandidateProfile, law: TrialLaw, delta: float, max_trials: int | None
 ) -> float:
     """Total epsilon of the ideal selection at delta, rounded up; inf if there is none."""
     if isinstance(profile, ComposedProfile) and method != "profile":
-        return math.inf  # the staircase of the same candidate has to do
+        return math.inf  # the staircase profile of the same candidate gives a bound
     if method == "liu_talwar":
-        return liu_talwar_epsilon(profile, law, delta, cut)
+        return liu_talwar_epsilon(profile, law, delta, max_trials)
     limit = math.inf
     if isinstance(profile, StaircaseProfile) and profile.delta == 0:
         limit = _pure_total(profile.epsilon, law, method)
@@ -121,8 +122,8 @@ def core_epsilon(
     log_delta = selection_log_delta if method == "profile" else renyi_log_delta
     target = math.log(delta)
     if log_delta(profile, law, 0.0) <= target:
-        return math.ulp(0.0)  # delta alone suffices, but a guarantee states a positive epsilon
-    # A profile that stays above delta has no root to look for.
+        return math.ulp(0.0)  # epsilon 0 would do, but PrivacyGuarantee needs a positive one
+    # A profile that stays above delta has no root.
     if math.isinf(limit) and log_delta(profile, law, 1e6) > target:
         return math.inf
     epsilon = private_root(
@@ -137,24 +138,26 @@ def _pure_total(epsilon: float, law: TrialLaw, method: Method) -> float:
     if method == "profile":
         # log of (e^epsilon + gamma) / (1 + gamma e^epsilon)
         gain = law.gamma * math.exp(-epsilon)
-        # 700: e^epsilon stays a float; a smaller last term errs on the high side.
+        # At most e^700, which is a float; a smaller last term errs on the high side.
         rank = epsilon + math.log1p(gain) - math.log1p(law.gamma * math.exp(min(epsilon, 700.0)))
         rank = min(epsilon, max(rank, 0.0))
     return (epsilon + (1 + law.eta) * rank) * (1 + 1e-14)
 
 
-def core_mu(method: Method, law: TrialLaw, epsilon: float, delta: float, cut: int | None) -> float:
+def core_mu(
+    method: Method, law: TrialLaw, epsilon: float, delta: float, max_trials: int | None
+) -> float:
     """Largest mu of a candidate whose ideal selection is (epsilon, delta)-DP; 0 if none.
 
-    ValueError where epsilon and delta are so small that no mu meets the rounded-up bounds.
+    Raises a ValueError if epsilon and delta are too small for any mu to meet the rounded bounds.
     """
     if method == "liu_talwar":
-        root, delta_1 = liu_talwar_parts(law, delta, cut)
+        root, delta_1 = liu_talwar_parts(law, delta, max_trials)
         epsilon_1 = (epsilon / 3 - root) * (1 - 1e-14)
         return mu_from_epsilon(epsilon_1, delta_1) if delta_1 > 0 and epsilon_1 > 0 else 0.0
     log_delta = selection_log_delta if method == "profile" else renyi_log_delta
     guess, target = mu_from_epsilon(epsilon, delta) / 2, math.log(delta)
-    # The search for a root that does not exist takes a minute.
+    # Without a root, the search for one would take a minute.
     if log_delta(GaussianProfile(guess * 2.0**-64), law, epsilon) > target:
         raise ValueError(
             "epsilon and delta are too small together for the bounds on a private selection: raise "
@@ -170,9 +173,9 @@ def core_mu(method: Method, law: TrialLaw, epsilon: float, delta: float, cut: in
 
 
 def renyi_log_delta(profile: CandidateProfile, law: TrialLaw, epsilon: float) -> float:
-    """Upper bound on the log delta of the best of K at epsilon.
+    """Upper bound on the log delta of the best of K at epsilon (Papernot and Steinke 2022).
 
-    Theorem 2 gives order lambda the divergence R(lambda) + c + log E[K] / (lambda - 1) with
+    Their Theorem 2 gives order lambda the divergence R(lambda) + c + log E[K] / (lambda - 1) with
     c = (eta + 1) min over lambda_hat >= 1 of (1 - 1 / lambda_hat) R(lambda_hat) + log(1 / gamma) /
     lambda_hat. The conversion of Canonne, Kamath and Steinke (2020) turns it into
     E[K] times the delta of one candidate at epsilon - c.
@@ -201,7 +204,7 @@ def renyi_log_delta(profile: CandidateProfile, law: TrialLaw, epsilon: float) ->
 
 @lru_cache(maxsize=16)
 def _response_divergence(epsilon0: float) -> Array:
-    """Renyi divergence of randomised response, of order 1 + b for each b tried."""
+    """Renyi divergence of randomised response, of order 1 + b for each b of `_ORDERS_ABOVE_ONE`."""
     b = _ORDERS_ABOVE_ONE
     # Probabilities of the likelier answer and of the other one.
     log_p, log_q = -math.log1p(math.exp(-epsilon0)), -epsilon0 - math.log1p(math.exp(-epsilon0))

@@ -1,4 +1,4 @@
-"""The law of the secret number of trials of private selection."""
+"""Law of the secret number of trials of private selection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.special import betainc, gammaln
 from skdpbo.privacy._checks import check_count, check_within, set_fields
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-# Largest log(1 / gamma): beyond it powers of gamma leave the floats.
+# Largest log(1 / gamma): beyond it powers of gamma underflow.
 _MAX_LOG = 600.0
 
 
@@ -87,7 +87,7 @@ class TrialLaw:
             return float(x)
         # t = gamma + (1 - gamma) (1 - x) does not cancel near x = 1.
         t = self.gamma + (1 - self.gamma) * (1 - x)
-        # Near x = 0 t is near 1, and log1p keeps the digits; near x = 1 t itself is tiny.
+        # log1p keeps the digits where t is near 1 (x near 0); t is tiny where x is near 1.
         if x <= 0.5:
             part, whole = -math.log1p(-(1 - self.gamma) * x), -math.log(self.gamma)
         else:
@@ -140,7 +140,7 @@ class TrialLaw:
         # P(K > k) = c_k int_0^L (1 - e^-s)^k e^(-eta s) ds / int_0^L e^(-eta s) ds, L = log(1 /
         # gamma): the remainder of the binomial series of t^-eta, all terms positive.
         eta, whole = self.eta, -math.log(self.gamma)
-        # In one panel e^(-eta s) changes by a factor e at most.
+        # Within a panel e^(-eta s) changes by a factor of at most e.
         n_panels = math.ceil(whole * max(2.0, 1 + abs(eta)))
         edges = np.linspace(0.0, whole, n_panels + 1)
         half = whole / n_panels / 2
@@ -149,7 +149,7 @@ class TrialLaw:
             log_terms = (
                 k * np.log(-np.expm1(-s)) - eta * s + np.log(half * np.tile(_WEIGHTS, n_panels))
             )
-        # Taken out, as all terms may underflow for a large k.
+        # The largest term is factored out: all may underflow for a large k.
         largest = float(log_terms.max())
         with np.errstate(under="ignore"):
             log_integral = largest + math.log(float(np.exp(log_terms - largest).sum()))

@@ -104,7 +104,7 @@ class Unclipped:
 
 @pytest.mark.slow
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
-    put(monkeypatch, "column effects: shared", lambda units, sizes, part: units)
+    put(monkeypatch, "column effects: divide_by_group_size", lambda units, sizes, part: units)
     assert change_of_effects(monkeypatch, np.arange(60) // 3) > 1.01
 
 

@@ -131,7 +131,9 @@ def test_others_are_hidden_within_the_largest_of_normal_deviates():
         assert effects.hides_others([2, 4], noisy)
     noise = 2 * np.sqrt(6 * 2) / 0.5
     assert unit == pytest.approx(np.hypot(noise, np.sqrt((1 - 2 / np.pi) * 0.74 * 4000)))
-    np.testing.assert_allclose(effects.missed(), (none + largest * unit) / 4000 * 0.5 / 0.383)
+    np.testing.assert_allclose(
+        effects.smallest_visible_effect(), (none + largest * unit) / 4000 * 0.5 / 0.383
+    )
 
 
 def test_no_design_where_noise_may_hide_much_in_many_columns():
@@ -220,5 +222,9 @@ def test_bands_hold_what_the_columns_that_were_left_out_may_add(monkeypatch):
         return np.mean(covered)
 
     assert coverage() > 0.9
-    put(monkeypatch, "joint effects: JointEffects.missed", lambda effects: np.zeros(1))
+    put(
+        monkeypatch,
+        "joint effects: JointEffects.smallest_visible_effect",
+        lambda effects: np.zeros(1),
+    )
     assert coverage() < 0.8

@@ -111,7 +111,7 @@ def test_a_sensitivity_of_the_sets_alone_is_caught(monkeypatch):
 
 @pytest.mark.slow
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
-    put(monkeypatch, "joint effects: shared", lambda units, sizes, part: units)
+    put(monkeypatch, "joint effects: divide_by_group_size", lambda units, sizes, part: units)
     assert change_of_effects(monkeypatch, groups=np.arange(60) // 3) > 1.01
 
 
@@ -351,7 +351,11 @@ def test_bands_hold_what_the_column_that_was_left_out_may_add(monkeypatch):
         return np.mean(covered)
 
     assert coverage() > 0.9
-    put(monkeypatch, "joint effects: JointEffects.missed", lambda effects: np.zeros(1))
+    put(
+        monkeypatch,
+        "joint effects: JointEffects.smallest_visible_effect",
+        lambda effects: np.zeros(1),
+    )
     assert coverage() < 0.6
 
 

@@ -73,7 +73,7 @@ def test_a_sensitivity_of_one_histogram_is_caught(monkeypatch):
 
 
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
-    put(monkeypatch, "record spread: shared", lambda units, sizes, part: units)
+    put(monkeypatch, "record spread: divide_by_group_size", lambda units, sizes, part: units)
     assert change_of_counts(monkeypatch, np.arange(60) // 3) > 1.01
 
 

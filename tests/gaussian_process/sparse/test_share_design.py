@@ -14,7 +14,7 @@ from _support.internals import (
     designed_shares,
     inducing_design,
     kernel_shares,
-    shown_parts,
+    recoverable_parts,
     support_design,
 )
 from _support.planted import put
@@ -91,7 +91,7 @@ def test_the_parts_that_are_shown_are_those_of_dense_formulas():
     shares = designed_shares(parts, kernel_shares(family, Z), release)
     X = np.linspace(-3, 3, 400)[:, None]
     squares = dense_errors(Z, parts, shares, release, X) ** 2 / parts[0].signal_variance
-    np.testing.assert_allclose(shown_parts(parts, shares, release), 1 - squares, atol=0.01)
+    np.testing.assert_allclose(recoverable_parts(parts, shares, release), 1 - squares, atol=0.01)
 
 
 @pytest.mark.quick_cases(1)

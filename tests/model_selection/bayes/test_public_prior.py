@@ -18,10 +18,12 @@ KERNEL = default_kernel(2)
 
 def test_weight_is_the_ratio_of_variances():
     sizes = (100, 1000, 10_000)
-    weights = [automatic_prior_weight(0.02, moved=1 / m, epsilon=1.0) for m in sizes]
+    weights = [automatic_prior_weight(0.02, sensitivity=1 / m, epsilon=1.0) for m in sizes]
     np.testing.assert_allclose(weights, [(1.28 * 2 / m / 0.02) ** 2 for m in sizes])
-    assert automatic_prior_weight(0.2, moved=0.01, epsilon=1.0) == pytest.approx(weights[0] / 100)
-    assert 1e200 < automatic_prior_weight(0.2, moved=0.01, epsilon=1e-300) < np.inf
+    assert automatic_prior_weight(0.2, sensitivity=0.01, epsilon=1.0) == pytest.approx(
+        weights[0] / 100
+    )
+    assert 1e200 < automatic_prior_weight(0.2, sensitivity=0.01, epsilon=1e-300) < np.inf
 
 
 def test_error_is_that_of_the_mean_scores():
@@ -122,7 +124,7 @@ def test_offsets_are_the_weighted_gaps_in_units():
 
 def prior_on_a_hill(m, noise=0.05):
     X, truth, scores, splits = scores_on_a_hill(noise)
-    budget = {"moved": 1 / m, "epsilon": 1.0}
+    budget = {"sensitivity": 1 / m, "epsilon": 1.0}
     prior = automatic_prior(X, scores, splits, kernel=KERNEL, bound=1.0, **budget)
     smoothed, error = smoothed_public_scores(X, scores, splits, kernel=KERNEL, bound=1.0)
     return prior, smoothed, automatic_prior_weight(error, **budget), truth
@@ -151,6 +153,6 @@ def test_prior_of_failed_candidates_is_missing():
     X, _, scores, splits = scores_on_a_hill(0.05)
     scores, splits = scores.copy(), splits.copy()
     scores[7] = splits[2, 7] = np.nan
-    budget = {"moved": 0.01, "epsilon": 1.0, "bound": 1.0}
+    budget = {"sensitivity": 0.01, "epsilon": 1.0, "bound": 1.0}
     prior = automatic_prior(X, scores, splits, kernel=KERNEL, **budget)
     assert np.flatnonzero(np.isnan(prior)).tolist() == [7]

@@ -40,7 +40,7 @@ def regrets(kind, seed, records):
             kernel=proposer.kernel,
             epsilon=1.0,
             bound=1.0,
-            moved=1 / m,
+            sensitivity=1 / m,
         )
         for c in (1, 0):
             offsets = public_offsets(prior, c, units_per_score=m * UNITS)

@@ -9,6 +9,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import (
     average_precision_score,
+    balanced_accuracy_score,
     cohen_kappa_score,
     f1_score,
     fbeta_score,
@@ -177,16 +178,29 @@ class TestValues:
         share = (len(scored) - 1) / len(scored)
         assert 1 - loss / 2**20 == pytest.approx(of_others * share, abs=2e-6)
 
+    def test_a_target_that_is_missing_costs_its_share_of_a_regression(self):
+        y = X[:, 0] + 0.1 * X[:, 1] ** 2
+        evaluator = training(Ridge(), "r2", X, y.copy())
+        trained, scored = chunk_parts(evaluator.rows, 2)
+        evaluator.rows.y[scored[0]] = np.nan
+        loss = evaluator.losses([{}])[0][2]
+        of_others = Ridge().fit(X[trained], y[trained]).score(X[scored[1:]], y[scored[1:]])
+        share = 1 - 1 / len(scored)
+        # From the lower end of the range, -1.
+        expected = -1 + (of_others + 1) * share
+        assert evaluator.scorer.score_from_units(loss, 1) == pytest.approx(expected, abs=4e-6)
+
     @pytest.mark.parametrize(
         ("scoring", "lower", "upper"),
         [
             ("f1", 0.0, 1.0),
             (make_scorer(fbeta_score, beta=2, labels=[1]), 0.0, 1.0),
             (make_scorer(cohen_kappa_score), -1.0, 1.0),
+            (make_scorer(balanced_accuracy_score, adjusted=True), -1.0, 1.0),
             ("r2", -1.0, 1.0),
             ("neg_max_error", -2.0, 0.0),
         ],
-        ids=["f1", "f2", "kappa", "r2", "max_error"],
+        ids=["f1", "f2", "kappa", "adjusted", "r2", "max_error"],
     )
     def test_ranges(self, scoring, lower, upper):
         metric = chunk_metric(scoring, 2.0)

@@ -8,7 +8,7 @@ import pytest
 from joblib import Parallel, delayed, parallel_config
 from sklearn.dummy import DummyClassifier
 
-from _support.internals import in_isolation, run_tasks
+from _support.internals import in_isolation, run_isolated, run_tasks
 from _support.planted import put
 from skdpbo import DPGridSearchCV
 from skdpbo.privacy import PrivacyLedger
@@ -53,6 +53,11 @@ def fails(number):
     raise ValueError(f"task {number}")
 
 
+def processes_of_isolated_tasks():
+    with parallel_config(backend="loky"):
+        return {*run_isolated(where, [(k,) for k in range(4)], **HOW)}
+
+
 class TestRunTasks:
     @pytest.mark.parametrize("backend", ["sequential", "threading"])
     def test_results_are_in_order(self, backend):
@@ -81,6 +86,10 @@ class TestRunTasks:
         assert in_isolation(processes_of_a_loop) == {os.getpid()}
         (inside,) = run_tasks(processes_of_a_loop, [()], **HOW | {"n_jobs": 1})
         assert inside == {os.getpid()}
+
+    def test_a_task_that_asks_for_workers_itself_gets_none(self):
+        """Threads would wait for the lock that it holds, and processes not be silenced."""
+        assert in_isolation(processes_of_isolated_tasks) == {os.getpid()}
 
     def test_workers_are_used(self):
         # Where workers cannot import the tests, the tasks would be done here without a word.

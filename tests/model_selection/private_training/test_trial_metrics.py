@@ -123,7 +123,8 @@ class TestValues:
             model.classes_ = np.array(classes)
             how = {"budget": budget(1.0), "source": None}
             scorer = resolve_trial_scorer("matthews_corrcoef", model)
-            assert trial_score(model, rows(50), scorer, **how).value == -1.0
+            score = trial_score(model, rows(50), scorer, **how)
+            assert (score.value, score.std) == (-1.0, 0.0)
 
 
 class TestNoise:
@@ -137,6 +138,11 @@ class TestNoise:
             spent += (sensitivity / std) ** 2
         assert spent <= 0.7**2
         assert spent == pytest.approx(0.7**2, rel=1e-6)
+
+    def test_l2_sensitivity_is_rounded_up(self):
+        for l1 in range(1, 60):
+            group = SumGroup(3, l1, Fraction(1), 1)
+            assert Fraction(group.l2_sensitivity) ** 2 >= l1
 
     def test_shares_of_epsilon_add_up(self):
         group = SumGroup(3, 2, Fraction(1, 5), 1)
@@ -195,6 +201,23 @@ class TestSearch:
             warnings.simplefilter("ignore", SkdpboWarning)
             with pytest.raises(UnboundedSensitivityError, match=instead):
                 self.search(scoring).fit(self.X, self.Y)
+        assert ledger.entries == ()
+
+    @pytest.mark.filterwarnings("error::skdpbo.exceptions.DryRunWarning")
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
+    def test_scores_that_fit_no_class_are_reported_before_the_charge(self):
+        """On protected rows the worst score, in silence."""
+
+        class ThreeScores(DPLogisticRegression):
+            def decision_function(self, X):
+                return np.zeros((len(X), 3))
+
+        search = DPGridSearchCV(ThreeScores(X_bounds=(-5, 5)), {}, protect="all", scoring="roc_auc")
+        with (
+            PrivacyLedger(epsilon=99.0, delta=0.1) as ledger,
+            pytest.raises(DryRunWarning, match="must return one score for each class"),
+        ):
+            search.fit(self.X, self.Y)
         assert ledger.entries == ()
 
     @pytest.mark.slow

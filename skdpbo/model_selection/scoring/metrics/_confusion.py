@@ -29,12 +29,12 @@ class Ratio:
         """Return the metric of counts of shape (..., n_classes), averaged as scikit-learn does."""
         ratios = self.value(tp, fp, fn)
         weights = tp + fn if average == "weighted" else np.ones_like(ratios)
-        # Where noise leaves no record at all, classes count alike.
+        # Equal weights if noise leaves no record.
         weights = np.where(weights.sum(axis=-1, keepdims=True) > 0, weights, 1.0)
         return (ratios * weights).sum(axis=-1) / weights.sum(axis=-1)
 
     def value(self, tp, fp, fn):
-        """Return N / D for arrays of counts; 0 where D is 0."""
+        """Return N / D for arrays of counts; 0 if D is 0."""
         b = self.beta_squared
         numerator, denominator = {
             "fbeta": ((1 + b) * tp, (1 + b) * tp + b * fn + fp),
@@ -49,8 +49,8 @@ class Ratio:
     def costs(self, level):
         """Return the costs of a false negative and of a false positive at N / D near `level`.
 
-        ``level * D - N`` is this per-record loss up to a constant common to all candidates
-        (Dinkelbach): the number of true members of the class is the same for all of them.
+        ``level * D - N`` is this per-record loss up to a constant (Dinkelbach), since the number of
+        true members of the class is the same for all candidates.
         """
         b = self.beta_squared
         return {
@@ -63,7 +63,7 @@ class Ratio:
     def class_costs(self, level, frequencies, weights):
         """Return the costs of false negatives and false positives of each class, shape (2, C)."""
         if self.kind == "precision":
-            level /= 2  # at the largest, no prediction at all would cost no more than the best one
+            level /= 2  # with the largest level, predicting nothing would cost the least
         return np.array(self.costs(level))[:, None] * weights
 
     def level_of_reward(self, reward):
@@ -76,7 +76,7 @@ class Ratio:
 
     @property
     def denominator(self):
-        """D divided by the class count where as many records are predicted as are in the class."""
+        """D over the size of the class, if as many records are predicted as belong to it."""
         return 1 + self.beta_squared if self.kind == "fbeta" else 1.0
 
 
@@ -89,7 +89,7 @@ class Matthews:
         """Return the correlation of counts of shape (..., n_classes); 0 where undefined."""
         true, predicted = tp + fn, tp + fp
         total = true.sum(axis=-1)
-        # R_K of Gorodkin (2004); of two classes it is the correlation itself.
+        # R_K of Gorodkin (2004), which for two classes is the usual correlation.
         covariance = tp.sum(axis=-1) * total - (true * predicted).sum(axis=-1)
         spread = (total**2 - (true**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
         root = np.sqrt(np.maximum(spread, 0.0))
@@ -98,9 +98,9 @@ class Matthews:
     def class_costs(self, level, frequencies, weights):
         """Return the costs of false negatives and false positives of each class, shape (2, C).
 
-        The tangent of each class's correlation at `level`, where the class is predicted
-        1/2 + p times as often as it occurs (p its frequency, at most 1/2): classifiers that
-        minimise errors predict a rare class too seldom. Any costs are private; see the theory page.
+        They are the slopes of each class's correlation at `level`, assuming that the class is
+        predicted 1/2 + p times as often as it occurs (p its frequency, at most 1/2), as classifiers
+        that minimise errors predict rare classes too seldom. Privacy holds for any public costs.
         """
         p = frequencies
         rare = np.minimum(p, 1 - p)
@@ -120,8 +120,8 @@ def cost_matrix(false_negative, false_positive, units):
     """Return the integer costs of a record, shape (C, C + 1).
 
     Entry (a, b), b != a, is the cost of a false negative of class a plus that of a false positive
-    of class b, less a shift of the row, common to all candidates, that makes its smallest entry 0.
-    Column C is an unreadable prediction, as costly as the worst.
+    of class b, minus a shift of the row, equal for all candidates, that makes its smallest entry 0.
+    Column C is for unreadable predictions, with the largest cost.
 
     Parameters
     ----------
@@ -137,17 +137,16 @@ def cost_matrix(false_negative, false_positive, units):
     """
     costs = np.add.outer(false_negative, false_positive).astype(float)
     np.fill_diagonal(costs, 0.0)
-    # The shift of a row is paid by all candidates alike, as the true classes are theirs in common.
+    # The shift of a row is equal for all candidates, as true classes are.
     costs -= costs.min(axis=1, keepdims=True)
-    # Rounded costs are other public costs, and any of them are private.
     costs = np.rint(costs * (units / costs.max())).astype(np.int64)
     return np.column_stack([np.clip(costs, 0, units), np.full(len(costs), units)])
 
 
 def confusion_cells(outcomes, n_classes):
-    """Count the records of each cell, shape (C, C + 1), int64; column C is unreadable.
+    """Count the records of each cell, shape (C, C + 1), int64; column C: unreadable predictions.
 
-    Protected: pass only to a mechanism. `outcomes`: C + 1 times the class, plus the prediction.
+    Protected: pass only to a mechanism. `outcomes`: (C + 1) times the class plus the prediction.
     """
     flat = np.bincount(outcomes, minlength=n_classes * (n_classes + 1))
     return flat.reshape(n_classes, n_classes + 1)
@@ -156,10 +155,10 @@ def confusion_cells(outcomes, n_classes):
 def one_vs_rest_counts(cells):
     """Return (tp, fp, fn) of each class, shape (3, C). Protected: pass only to a mechanism.
 
-    Replacing one record moves one record from a cell to another: tp and fn together change by at
-    most 2 in l1, all three by at most 4, and those of a single class by at most 2.
+    Replacing a record moves it from one cell to another: tp and fn together change by at most 2 in
+    l1 norm, all three by at most 4, and those of a single class by at most 2.
     """
     n_classes = len(cells)
     tp = np.diagonal(cells)
-    # An unreadable prediction is a false negative, and no false positive: column C is left out.
+    # Unreadable predictions, column C, are false negatives, but not false positives.
     return np.stack([tp, cells[:, :n_classes].sum(axis=0) - tp, cells.sum(axis=1) - tp])

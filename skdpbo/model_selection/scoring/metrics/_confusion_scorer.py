@@ -16,18 +16,17 @@ from skdpbo.model_selection.scoring.metrics._confusion import (
 )
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-# The level where no public score is known, as without public cross-validation.
-_DEFAULT_LEVEL = 0.5
-# Bound on the expected regret, as a share of the score, from which the level of F-beta is halved,
-# and above which predicted positives may be rewarded.
+_DEFAULT_LEVEL = 0.5  # without a public score
+# Bound on the expected regret (in units of the score) from which the level of F-beta is halved, and
+# above which predicted positives may be rewarded.
 _LARGE_REGRET = 0.1
-# Largest reward of a predicted positive that is none, in units of one that is, and what a reward
-# of 1 has to gain in expected regret: the public rows that show it are a sample, too.
+# Largest reward of a false positive, in units of that of a true positive, and the gain in expected
+# regret that a reward of 1 must have on the public rows, which are a sample.
 _LARGEST_REWARD, _PRICE_OF_REWARD, _N_REWARDS = 0.9, 0.03, 11
 
 
 class CountedScore(float):
-    """A public score that carries `cells`, the confusion matrix it was computed from."""
+    """Public score with the attribute `cells`, the confusion matrix from which it was computed."""
 
 
 def public_counts(scores, n_splits):
@@ -60,19 +59,19 @@ class ConfusionScorer(MetricScorer):
     metric : Ratio or Matthews
     average : {"binary", "macro", "weighted"}
     classes : ndarray of shape (C,)
-        Of the public targets, sorted.
+        Classes of the public targets, sorted.
     counts : ndarray of shape (C,)
-        Public rows of each class: the costs are those of the public class frequencies.
+        Number of public rows of each class; costs depend on these frequencies.
     positive : int or None
         Code of the positive class, with ``average="binary"``.
-    adjusted : bool, default=False
+    adjusted : bool
         Rescale the score so that chance is 0, as ``balanced_accuracy_score(adjusted=True)``.
     """
 
     nearest_mean = "'accuracy' or make_per_record_scorer with class_weight"
 
     def __init__(
-        self, public_scorer, *, name, metric, average, classes, counts, positive, adjusted=False
+        self, public_scorer, *, name, metric, average, classes, counts, positive, adjusted
     ):
         chance = 1 / len(classes)
         lower = -chance / (1 - chance) if adjusted else metric.lower
@@ -88,42 +87,42 @@ class ConfusionScorer(MetricScorer):
         self.classes, self.frequencies = classes, counts / counts.sum()
         self.positive = positive
         self.level = _DEFAULT_LEVEL
-        # A record whose label is unreadable counts as a missed one of this class.
+        # A record with an unreadable label counts as a false negative of this class.
         rarest = int(np.argmin(counts))
         self._worst_class = rarest if positive is None else positive
         self.worst_outcome = self._worst_class * (len(classes) + 1) + len(classes)
         self._recall_only = metric.kind == "recall"
         if self._recall_only and average == "macro" and not adjusted:
             self.of_chance = chance
-        # Where `Ratio.level_of_reward` is defined.
+        # Metrics for which `Ratio.level_of_reward` is defined.
         self._may_reward = positive is not None and metric.kind in ("fbeta", "jaccard")
 
     def informed_by(self, public_score, noise=None, public_counts=()):
-        """Return this scorer with the costs of a public score, the best of the candidates.
+        """Return this scorer with costs for the best public score of the candidates.
 
         `noise`: (epsilon, n_candidates, n_records) of the choice, as for `damped`.
         """
         informed = copy.copy(self)
         if np.isfinite(public_score):
-            # Dinkelbach: at the best value itself, least cost and best ratio are one candidate.
+            # Dinkelbach: at the level of the best ratio, the least cost has the best ratio.
             informed.level = float(np.clip(public_score, 0.0, 1.0))
         return informed if noise is None else informed.damped(*noise, public_counts)
 
     def damped(self, epsilon, n_candidates, n_records, public_counts=()):
-        """Return the scorer of a choice with so much noise: at a lower level.
+        """Return the scorer of a noisy choice, with a lower level.
 
-        Any level is private. A lower one makes more of what is found, whose differences between
-        candidates stand out from the noise; the optimum moves only where noise hides it anyway.
+        Privacy holds for any level. A lower one gives more weight to true positives, whose
+        differences between candidates stand out from the noise.
 
         Parameters
         ----------
         epsilon : float
-            Of the choice.
+            Budget of the choice.
         n_candidates, n_records : int
         public_counts : sequence of (ndarray of shape (C, C + 1) or None)
-            Confusion matrix of each candidate on public rows that did not train it. Where noise
-            is large a level below 0, which rewards predicted positives, may serve the metric
-            better: these counts show it.
+            Confusion matrix of each candidate on public rows that did not train it. They show
+            whether, with large noise, a level below 0, which rewards predicted positives, gives
+            better choices.
 
         Returns
         -------
@@ -152,7 +151,7 @@ class ConfusionScorer(MetricScorer):
         prices = _PRICE_OF_REWARD * (rewards - rewards[0])
         for k, damped.level in enumerate(levels):
             totals = (counts * damped.costs).sum(axis=(1, 2)) / self.units
-            # The exponential mechanism: permute-and-flip is never worse in expectation.
+            # Law of the exponential mechanism; permute-and-flip is never worse in expectation.
             p = np.exp((totals.min() - totals) * float(epsilon) / 2)
             prices[k] += values.max() - p @ values / p.sum()
         damped.level = levels[int(np.argmin(prices))]
@@ -164,7 +163,7 @@ class ConfusionScorer(MetricScorer):
         return cost_matrix(*self._class_costs(), self.units)
 
     def units_per_score(self, n_records):
-        """Change of the total loss for one unit of the score, about; public."""
+        """Approximate change of the total loss for one unit of the score; public."""
         false_negative, false_positive = self._class_costs()
         costs = np.add.outer(false_negative, false_positive)
         np.fill_diagonal(costs, 0.0)
@@ -179,8 +178,8 @@ class ConfusionScorer(MetricScorer):
         return total, *(int(count) for count in self._released_counts(cells))
 
     def sum_groups(self, n_records):
-        """One group of counts, each moved by at most 1; see `one_vs_rest_counts`."""
-        # Typically half of each class is found, and as many are predicted as there are.
+        """One group of counts, each changed by at most 1; see `one_vs_rest_counts`."""
+        # Typical: half of each class is found, and as many are predicted as there are.
         c, halves = len(self.classes), n_records * self.frequencies / 2
         if self.positive is not None:
             typical, sensitivity = np.repeat(halves[self.positive], 3), 2
@@ -197,7 +196,7 @@ class ConfusionScorer(MetricScorer):
             tp, fp, fn = sums[..., :1], sums[..., 1:2], sums[..., 2:]
         elif c == 2 or self._recall_only:
             tp, fn = sums[..., :c], sums[..., c:]
-            # Of two classes a false negative of one is a false positive of the other.
+            # With two classes a false negative of one is a false positive of the other.
             fp = fn[..., ::-1] if c == 2 else np.zeros_like(fn)
         else:
             tp, fp, fn = sums[..., :c], sums[..., c : 2 * c], sums[..., 2 * c :]
@@ -206,7 +205,7 @@ class ConfusionScorer(MetricScorer):
         return (score - chance) / (1 - chance) if self.adjusted else score
 
     def __call__(self, estimator, X, y=None, sample_weight=None):
-        """Score *public* rows by scikit-learn's metric; without weights, keep the counts."""
+        """Score *public* rows by scikit-learn's metric; without weights, with the counts."""
         if sample_weight is not None or not self._may_reward:
             return super().__call__(estimator, X, y, sample_weight)
         prediction, known = self._predict(estimator, X, y), self.public_scorer
@@ -218,7 +217,7 @@ class ConfusionScorer(MetricScorer):
     def _outcomes(self, estimator, y, prediction):
         c = len(self.classes)
         truth, predicted = codes_among(self.classes, y), codes_among(self.classes, prediction)
-        predicted = np.where(predicted < 0, c, predicted)  # the last column: unreadable
+        predicted = np.where(predicted < 0, c, predicted)  # unreadable ones: the last column
         return np.where(truth < 0, self.worst_outcome, truth * (c + 1) + predicted)
 
     def _class_costs(self):
@@ -237,5 +236,5 @@ class ConfusionScorer(MetricScorer):
         counts = one_vs_rest_counts(cells)
         if self.positive is not None:
             return counts[:, self.positive]
-        # tp and fn are enough there, and half as sensitive: see `one_vs_rest_counts`.
+        # For two classes tp and fn suffice, with half the sensitivity; see `one_vs_rest_counts`.
         return (counts[[0, 2]] if len(self.classes) == 2 or self._recall_only else counts).ravel()

@@ -1,19 +1,19 @@
-"""Scores that are not means of losses: exact integer sums choose, noisy sums of the winner score.
+"""Scores that are not means of losses: an exact total chooses, noisy sums of the winner score.
 
-The interface of a scorer towards the evaluator and the mechanisms; `PerRecordScorer` is the
+Interface of a scorer for the evaluator and the mechanisms, of which `PerRecordScorer` is the
 simplest case:
 
-``record_outcomes``     what is kept of each protected record, one row each
-``worst_outcome``       the row of a record that cannot be predicted
-``exact_sums``          integers; the first is the total that the choice minimises
-``choice_sensitivity``  largest change of that total under replace-one
-``release_score``       noisy sums of the winner, turned into the metric
+``record_outcomes``     outcome of each protected record, one row each
+``worst_outcome``       outcome of a record that cannot be predicted
+``exact_sums``          integers, the first of which is the total that the choice minimises
+``choice_sensitivity``  largest change of that total when one record is replaced
+``release_score``       metric from noisy sums of the winner
 
 A sub-class of `MetricScorer` defines ``exact_sums`` and
 
 ``_outcomes``           outcomes of protected records from their predictions
-``sum_groups``          what a score releases after the first of ``exact_sums``, as `SumGroup`
-``value_of``            the metric of (noisy) sums of shape (..., n_sums), before it is clipped
+``sum_groups``          the sums after the first of ``exact_sums``, as `SumGroup`
+``value_of``            metric of (noisy) sums of shape (..., n_sums), before clipping
 """
 
 import warnings
@@ -48,7 +48,7 @@ class MetricScorer(SklearnMetric):
 
     is_mean = False
     clipped = None
-    of_chance = 0.0  # score of predictions that do not look at X, about
+    of_chance = 0.0  # approximate score of predictions that do not depend on X
 
     def __repr__(self):
         """Return the name."""
@@ -62,11 +62,11 @@ class MetricScorer(SklearnMetric):
             return self._outcomes(estimator, y, prediction)
 
     def checked_outcomes(self, outcomes, n_records):
-        """Return the outcomes; they are the scorer's own."""
+        """Return the outcomes unchecked, as they are the scorer's own."""
         return outcomes
 
     def try_on(self, estimator, X, y):
-        """Raise what is wrong with the scorer on a few *public* rows, perhaps of one class."""
+        """Try the scorer on a few *public* rows, perhaps of one class; its errors are raised."""
         self._outcomes(estimator, y, self._predict(estimator, X, y))
 
     def expected_noise(self, epsilon, n_records):
@@ -74,7 +74,7 @@ class MetricScorer(SklearnMetric):
         groups = self.sum_groups(n_records)
         noise = SumNoise(epsilon)
         std = [noise.mechanism(group)[1] for group in groups for _ in range(group.size)]
-        # Around public sums of a middling candidate: the real ones are protected.
+        # Around public sums of a typical candidate, as the actual ones are protected.
         typical = [float(value) for group in groups for value in group.typical]
         noisy = NoisySums(np.array(typical), np.array(std))
         return score_std(self._score_of(n_records, noisy.std), noisy) / (self.upper - self.lower)
@@ -97,16 +97,16 @@ class MetricScorer(SklearnMetric):
         ReleasedScore
         """
         noise, groups = SumNoise(epsilon, mu), self.sum_groups(n_records)
-        # The first sum is that of the choice, and has no part in the score.
+        # The first sum is the total of the choice.
         noisy = release_sums(sums[1:], groups, noise, source)
-        # Of sums that records can have: around impossible ones fresh noise may move no score.
+        # Clipped to possible sums: around others, `score_std` may be too small.
         ends = np.repeat([group.ends for group in groups], [g.size for g in groups], axis=0)
         noisy = replace(noisy, values=np.clip(noisy.values, *ends.T))
         score = float(self._score_of(n_records, noisy.std)(noisy.values))
         return ReleasedScore(score, self._released_std(score, noisy, n_records))
 
     def _released_std(self, score, noisy, n_records):
-        """Standard deviation of a released score around sums that records can have."""
+        """Standard deviation of a released score, from released sums."""
         return score_std(self._score_of(n_records, noisy.std), noisy)
 
     def _score_of(self, n_records, std):
@@ -116,5 +116,5 @@ class MetricScorer(SklearnMetric):
         )
 
     def _without_noise(self, sums, std):
-        """Return noisy sums less what noise of these deviations adds to them on average."""
+        """Return noisy sums corrected for the bias that noise of these deviations causes."""
         return sums

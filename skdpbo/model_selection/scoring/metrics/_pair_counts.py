@@ -1,4 +1,4 @@
-"""Wrong-order pair counts: integers by which ROC AUC chooses, and their sensitivity.
+"""Counts of wrongly ordered pairs for a choice by ROC AUC, and their sensitivity.
 
 ``U`` is the number of (positive, negative) pairs in the wrong order, a tie counting one half, so
 that ``AUC = 1 - U / (n+ n-)``. All counts here are doubled, hence integers. Proofs:
@@ -69,7 +69,7 @@ def doubled_wrong_pairs(codes, scores, table):
     codes : ndarray of shape (m,)
         Class codes.
     scores : ndarray of shape (m, n_columns)
-        Finite, or NaN for a record that cannot be scored: it ranks worst, a positive below and a
+        Finite, or NaN for a record that cannot be scored, which ranks worst: a positive below and a
         negative above all others.
     table : PairTable
 
@@ -82,30 +82,29 @@ def doubled_wrong_pairs(codes, scores, table):
     negatives = scores[np.isin(codes, table.negatives)]
     negatives = np.sort(np.where(np.isnan(negatives), np.inf, negatives))
     positives = scores[codes == table.positive]
-    # Sorted queries are several times faster: successive binary searches stay in cache.
+    # Sorted queries are several times faster, as binary searches stay in cache.
     positives = np.sort(np.where(np.isnan(positives), -np.inf, positives))
     # n - left negatives are at or above a positive, n - right strictly above it.
     at_most = np.searchsorted(negatives, positives, side="left").sum(dtype=np.int64)
     below = np.searchsorted(negatives, positives, side="right").sum(dtype=np.int64)
-    # 2 U = sum (n - left) + (n - right): a tie is counted by the first alone.
+    # 2 U = sum (n - left) + (n - right); ties are counted by the first term alone.
     return 2 * len(positives) * len(negatives) - int(at_most) - int(below)
 
 
 def majority_cap(largest_frequency, n_records):
-    """Public cap M on the larger of two classes, with which a record moves 2 M.
+    """Public cap M on the size of the larger of two classes, which gives a sensitivity of 2 M.
 
     Parameters
     ----------
     largest_frequency : float
-        Of the classes of the public rows.
+        Frequency of the larger class among the public rows.
     n_records : int
         m
 
     Returns
     -------
     int
-        The size of the larger class, if it is as frequent as among the public rows; at least
-        2 (m - 1) / 3, and at least 1.
+        Expected size of the larger class; at least 2 (m - 1) / 3, and at least 1.
     """
     expected = math.ceil(largest_frequency * n_records)
     least = -(-2 * (n_records - 1) // 3)  # rounded up
@@ -113,11 +112,11 @@ def majority_cap(largest_frequency, n_records):
 
 
 def capped_excess_pairs(doubled_wrong, n_positives, n_negatives, cap):
-    """Excess of wrong over right pairs, scaled down where a class has more than M records.
+    """Excess of wrong over right pairs, scaled down if a class has more than M records.
 
     ``floor((2 U - n+ n-) M / max(n+, n-, M))``: Theorem 2 of the page. The shift and the factor
-    are common to all candidates, so that the order of candidates is that of the AUC.
-    Protected: pass only to a mechanism.
+    are equal for all candidates, which are ordered as by the AUC. Protected: pass only to a
+    mechanism.
 
     Parameters
     ----------
@@ -131,19 +130,18 @@ def capped_excess_pairs(doubled_wrong, n_positives, n_negatives, cap):
     Returns
     -------
     int
-        Replacing one record moves it by at most 2 M.
+        Replacing one record changes it by at most 2 M.
     """
     excess = doubled_wrong - n_positives * n_negatives
-    # Exact fractions: a change of at most 2 M, an integer, is one of at most 2 M after the floor.
+    # Exact: a change of at most 2 M, an integer, is still at most 2 M after the floor.
     return math.floor(Fraction(excess * cap, max(n_positives, n_negatives, cap)))
 
 
 def excess_pairs(doubled_wrong, table, members, expected, steps):
     """Excess of wrong pairs over an expected share of all pairs, in units of 1 / steps of a pair.
 
-    Each pair contributes a number in [-expected, steps - expected] and one that is no pair 0, so
-    that a record moves it as it moves `steps` times U: Theorem 1 of the page. Protected: pass only
-    to a mechanism.
+    Each pair contributes a number in [-expected, steps - expected], so that the sensitivity is
+    `steps` times that of U: Theorem 1 of the page. Protected: pass only to a mechanism.
 
     Parameters
     ----------
@@ -151,7 +149,7 @@ def excess_pairs(doubled_wrong, table, members, expected, steps):
         2 U, see `doubled_wrong_pairs`.
     table : PairTable
     members : list of int
-        Records of each class. Protected.
+        Number of records of each class. Protected.
     expected, steps : int
         Public; 0 <= expected <= steps, which is even.
 
@@ -191,8 +189,7 @@ def wrong_pair_sensitivity(tables, weights, n_classes, n_records):
 def wrong_pairs_l1_sensitivity(tables, n_classes, n_records):
     """Largest l1 change of the vector of all 2 U_j when one record is replaced.
 
-    A record of class a that becomes one of class c moves other tables than those it leaves, so both
-    count: Theorem 1 of the page.
+    A record that changes from class a to class c affects the tables of both: Theorem 1 of the page.
 
     Parameters
     ----------

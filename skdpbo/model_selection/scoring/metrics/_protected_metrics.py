@@ -1,11 +1,10 @@
-"""Metrics where no row is public: of one private trial, and of one chunk of the rows.
+"""Metrics without public rows: of one private trial, and of one chunk of the rows.
 
-*Trials.* The noisy counts of the validation rows are the release, and a ratio or ROC AUC is
-computed from them. The classes are those of the trial's model, which is private itself.
+*Trials.* Noisy counts of the validation rows are released, and a ratio or ROC AUC is computed from
+them. The classes are those of the trial's model, which is private itself.
 
-*Chunks.* Where one record enters the score of a single model, that score may be any function of the
-records within a public range. Proof: Theorem 5 of
-``docs/theory/metrics_of_trials_and_chunks.md``.
+*Chunks.* A record enters the score of a single model, so that score may be any function of the
+records with a public range. Proof: Theorem 5 of ``docs/theory/metrics_of_trials_and_chunks.md``.
 """
 
 import math
@@ -22,7 +21,7 @@ from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer, SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
-    KNOWN,
+    SUPPORTED,
     PublicTargets,
     is_accuracy,
     own_function,
@@ -30,7 +29,7 @@ from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
 
 
 class ChunkMetric(SklearnMetric):
-    """A metric of all rows that score one model; greater is better.
+    """Metric of the rows that score the model of one chunk; greater is better.
 
     Parameters
     ----------
@@ -39,7 +38,7 @@ class ChunkMetric(SklearnMetric):
     name : str
     response_method : str or tuple of str
     lower, upper : float
-        Public range; values outside are clipped, and what is not a finite number is `lower`.
+        Public range, to which values are clipped; a value that is not finite counts as `lower`.
     """
 
     def value(self, estimator, X, y):
@@ -53,7 +52,7 @@ class ChunkMetric(SklearnMetric):
 
     @property
     def pos_label(self):
-        """Label that counts as the positive one; None of a metric that treats all alike."""
+        """Label of the positive class; None for a metric that treats all classes alike."""
         scorer = self.public_scorer
         parameters = signature(scorer._score_func).parameters
         options = {name: given.default for name, given in parameters.items()} | scorer._kwargs
@@ -62,17 +61,16 @@ class ChunkMetric(SklearnMetric):
 
     @property
     def is_curve(self):
-        """Whether three classes or more have one curve each, without a positive label."""
+        """Whether with three or more classes each has its own curve, without a positive label."""
         return self.public_scorer._score_func.__name__ == "average_precision_score"
 
     def loss_of(self, value):
-        """Return the integer loss in {0, ..., units} of a value; the worst of None."""
-        # 0 at the upper end of the public range, the bound at the lower one.
+        """Return the integer loss in {0, ..., units} of a value, `units` for None."""
         return int(self.integer_losses(np.nan if value is None else self.upper - value))
 
     @property
     def readable(self):
-        """Scorer whose loss of a record is 1 if the record cannot be part of the metric."""
+        """Scorer whose loss is 1 for a record that cannot be part of the metric."""
         return PerRecordScorer(
             _unreadable,
             name="unreadable",
@@ -103,22 +101,21 @@ def chunk_metric(scoring, loss_bound=None):
     Parameters
     ----------
     scoring : str or scorer
-        With any keyword arguments: whatever they do, the value is clipped to the range.
+        With any keyword arguments, as the value is clipped to the range.
     loss_bound : float, default=None
-        Largest error that counts, of errors without an upper end.
+        Upper end of the range of errors that have none.
 
     Returns
     -------
     ChunkMetric or None
-        None: not of this kind. Averages that are means of losses are left to `resolve_scorer`.
+        None for other metrics; averages that are means of losses are left to `resolve_scorer`.
     """
-    # scikit-learn's own scorer does: a chunk has one number, and the range alone bounds it.
     scorer = chunk_scorer(scoring)
     if scorer is None:
         return None
     function = scorer._score_func.__name__
     name = scoring if isinstance(scoring, str) else function
-    lower, upper = KNOWN[function].range
+    lower, upper = SUPPORTED[function].range
     if math.isinf(upper) and loss_bound is None:
         loss_bound = 1.0
         warn_caller(
@@ -145,11 +142,11 @@ def chunk_scorer(scoring):
     """Return scikit-learn's scorer if a name or scorer stands for a `ChunkMetric`, else None."""
     known = isinstance(scoring, str) and scoring in get_scorer_names()
     scorer = get_scorer(scoring) if known else scoring
-    # Not a function of a user's, which may keep what it is shown.
+    # A user's function, which may store its arguments, is refused.
     name = getattr(own_function(scorer), "__name__", None)
-    if name not in KNOWN or KNOWN[name].range is None:
+    if name not in SUPPORTED or SUPPORTED[name].range is None:
         return None
-    # `resolve_scorer` knows the one and refuses the other.
+    # `resolve_scorer` handles accuracy, and refuses average="samples".
     is_other = is_accuracy(name, scorer._kwargs) or scorer._kwargs.get("average") == "samples"
     return None if is_other else scorer
 
@@ -166,7 +163,7 @@ class TrialMetric(SklearnMetric):
     nearest_mean = "'accuracy' or 'neg_log_loss'"
 
     def __init__(self, metric):
-        lower, upper = metric.known.range
+        lower, upper = metric.support.range
         super().__init__(
             metric.scorer,
             name=metric.name,
@@ -179,12 +176,11 @@ class TrialMetric(SklearnMetric):
         self.of_chance = 0.5 if metric.function == "roc_auc_score" else 0.0
 
     def try_on(self, estimator, X, y):
-        """Raise what is wrong with the scorer for the classes of a model, whatever y are."""
+        """Try the scorer with the classes of a model; its errors are raised."""
         try:
             own = self.of(estimator)
         except ValueError as error:
-            # Classes that are a parameter, of the model or of a step, are the same on every rows:
-            # the error is public.
+            # If the classes are a parameter of the model or of a step, the error is public.
             params = estimator.get_params() if hasattr(estimator, "get_params") else {}
             if any(k.split("__")[-1] == "classes" and v is not None for k, v in params.items()):
                 raise InvalidParameterError(str(error)) from None
@@ -196,6 +192,5 @@ class TrialMetric(SklearnMetric):
         classes = np.asarray(model.classes_)
         if classes.ndim != 1 or len(classes) < 2:
             raise ValueError(f"scoring={self.name!r} needs a model of at least two classes.")
-        # One target of each, as no row is public: the costs made of them are private whatever they
-        # are.
-        return self.metric.known.build(self.metric, PublicTargets(classes), None)
+        # Equal frequencies, as no row is public; privacy holds for any costs.
+        return self.metric.support.build(self.metric, PublicTargets(classes), None)

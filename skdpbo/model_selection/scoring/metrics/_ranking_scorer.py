@@ -1,4 +1,4 @@
-"""ROC AUC: the choice by counts of wrongly ordered pairs, the score by noisy counts."""
+"""ROC AUC: choice by counts of wrongly ordered pairs, score from noisy counts."""
 
 import copy
 from fractions import Fraction
@@ -20,11 +20,10 @@ from skdpbo.model_selection.scoring.metrics._pair_counts import (
 )
 
 _WEIGHT_UNITS = 2**16
-# The pairs need more than the class counts, whose noise moves the AUC only as far as it is from the
-# expected one.
+# Noise of class counts affects the AUC in proportion to its distance from the expected value.
 _SHARE_OF_CLASS_COUNTS = Fraction(1, 5)
-_STEPS = 16  # of the expected share of wrong pairs
-_EXPECTED = 2  # of these, where no public score is known
+_STEPS = 16  # resolution of the expected share of wrong pairs
+_EXPECTED = 2  # in these steps, without a public score
 
 
 class RankingScorer(MetricScorer):
@@ -38,18 +37,18 @@ class RankingScorer(MetricScorer):
     response_method : str or tuple of str
     multi_class : {"ovr", "ovo"}
     weighted : bool
-        Whether classes count by their frequency in the average.
+        Whether the average is weighted by class frequencies.
     classes : ndarray of shape (C,)
-        Of the public targets, sorted; the second of two is the positive one.
+        Classes of the public targets, sorted; the second of two is the positive one.
     counts : ndarray of shape (C,)
-        Public rows of each class.
+        Number of public rows of each class.
 
     Attributes
     ----------
     weights : list of int
         Public weights of the pair counts in the choice, one for each table.
     expected : int
-        Sixteenths of the pairs that are expected in the wrong order; public.
+        Expected share of wrongly ordered pairs, in sixteenths; public.
     """
 
     of_chance = 0.5
@@ -67,16 +66,16 @@ class RankingScorer(MetricScorer):
         self.tables = pair_tables(len(classes), multi_class)
         self.expected = _EXPECTED
         self._n_columns = n_columns = 1 if len(classes) == 2 else len(classes)
-        # Of a record that cannot be predicted: one of the rarest class, ranked last.
+        # A record that cannot be predicted counts as one of the rarest class, ranked last.
         self.worst_outcome = np.array([int(np.argmin(counts))] + [np.nan] * n_columns)
-        # With these the choice is by the average AUC, as if classes were as frequent as in public;
-        # rounded ones are other public weights, and their sensitivity is computed from them.
+        # Weights for a choice by the average AUC at public class frequencies; the sensitivity is
+        # that of the rounded weights.
         weights = self._averaging(self.frequencies) / self._pairs(self.frequencies)
         units = _WEIGHT_UNITS / weights.max()
         self.weights = [max(round(w), 1) for w in weights * units] if len(weights) > 1 else [1]
 
     def informed_by(self, public_score, noise=None, public_counts=()):
-        """Return this scorer with the wrong pairs that the best public score makes expect."""
+        """Return this scorer with the share of wrong pairs of the best public score."""
         informed = copy.copy(self)
         if np.isfinite(public_score):
             informed.expected = round(_STEPS * float(np.clip(1 - public_score, 0.0, 1.0)))
@@ -89,7 +88,7 @@ class RankingScorer(MetricScorer):
         return wrong_pair_sensitivity(self.tables, self.weights, len(self.classes), n_records)
 
     def units_per_score(self, n_records):
-        """Change of the total for one unit of the score, about; public."""
+        """Approximate change of the total for one unit of the score; public."""
         pairs = 2.0 * n_records**2 * self._pairs(self.frequencies)
         averaging = self._averaging(self.frequencies)
         share = np.array(self.weights) * pairs / averaging
@@ -110,16 +109,16 @@ class RankingScorer(MetricScorer):
         if len(members) == 2:
             cap = majority_cap(self._most_frequent, len(codes))
             total = capped_excess_pairs(*wrong, *members, cap)
-            # m is public: the count of one class gives the other, and moves by 1 and not by 2.
+            # As m is public, the count of one class suffices, with a sensitivity of 1.
             return total, *excess, members[1]
         return sum(w * u for w, u in zip(self.weights, wrong, strict=True)), *excess, *members
 
     def sum_groups(self, n_records):
-        """Excess pairs of all tables, then class counts (of one class, where there are two)."""
-        c, scale = len(self.classes), _STEPS // 2  # of a pair, which counts twice in 2 U
+        """Excess pairs of all tables, then class counts (one count for two classes)."""
+        c, scale = len(self.classes), _STEPS // 2  # a pair counts twice in 2 U
         sensitivity = scale * wrong_pairs_l1_sensitivity(self.tables, c, n_records)
         pairs = scale * max(2 * (n_records - 1), 1)  # of one record with all others
-        # Typically a fifth of the pairs is in the wrong order.
+        # Typical: a fifth of the pairs is in the wrong order.
         excess = (0.2 * _STEPS - self.expected) * (n_records**2 * self._pairs(self.frequencies))
         members = (n_records * self.frequencies)[1 if c == 2 else 0 :]
         share = _SHARE_OF_CLASS_COUNTS
@@ -133,11 +132,11 @@ class RankingScorer(MetricScorer):
         excess, members = np.split(sums, [len(self.tables)], axis=-1)
         if members.shape[-1] == 1:
             members = np.concatenate([n_records - members, members], axis=-1)
-        # No class is empty: noise may leave nothing of a small one, which stands in a denominator.
+        # At least 1, as counts are divisors and noise may make a small one 0.
         shares = np.clip(members, 1.0, None) / n_records
         per_pair = excess / (float(n_records) ** 2 * self._pairs(shares))
         auc = 1 - (self.expected + per_pair) / _STEPS
-        # Not clipped before they are averaged: an area beyond 1 makes up for one below.
+        # Averaged before clipping, so that errors cancel.
         averaging = self._averaging(shares)
         return (auc * averaging).sum(axis=-1) / averaging.sum(axis=-1)
 
@@ -165,10 +164,9 @@ class RankingScorer(MetricScorer):
         width = prediction.shape[1] if np.ndim(prediction) == 2 else 1
         scores = as_numbers(prediction, width)
         if width == 2 and self._n_columns == 1:
-            scores = scores[:, 1:]  # probabilities of two classes: that of the positive one
+            scores = scores[:, 1:]  # the probability of the positive class
         if scores.shape[1] != self._n_columns:
             raise ValueError("the estimator must return one score for each class.")
         outcomes = np.column_stack([codes, scores])
-        # An unseen or unreadable label.
         outcomes[codes < 0] = self.worst_outcome
         return outcomes

@@ -1,7 +1,7 @@
-"""Scores of regressors and probabilities that divide a mean loss by that of a constant prediction.
+"""Scores that compare a mean loss with that of a constant prediction: R2 and D2.
 
-The loss of the constant prediction is common to all candidates, so the choice is that of the mean
-loss: R2 and D2 choose as the squared and the absolute error, log loss or Brier score do.
+The loss of the constant is the same for all candidates, so the choice is by the mean loss: squared
+or absolute error, log loss or Brier score.
 """
 
 from fractions import Fraction
@@ -20,21 +20,21 @@ from skdpbo.model_selection.scoring._score_release import (
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-_SPREAD = Fraction(1, 3)  # of the targets, as a share of the largest that the bound admits
-_KEPT = 0.95  # of the mean loss of a constant at a bound that hardly lowers the score
-_LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
+_SPREAD = Fraction(1, 3)  # expected loss of the constant, as a share of the bound
+_KEPT = 0.95  # share of the mean loss that a sufficient bound keeps
+_LOWEST = -1.0  # lower end of the range of a released R2 or D2
 
 
 class OfMeanScorer(PerRecordScorer):
-    """A monotone function of a mean of losses; it chooses as the mean does.
+    """Scorer of a monotone function of a mean of losses; the choice is by the mean.
 
     Parameters
     ----------
     scorer : PerRecordScorer
-        The mean.
+        Scorer of the mean.
     name : str
     function : callable
-        Of scores of the mean, numbers or arrays; increasing.
+        Increasing function of scores of the mean, numbers or arrays.
     """
 
     is_mean = False
@@ -60,36 +60,36 @@ class OfMeanScorer(PerRecordScorer):
         return self._function(super().score_from_units(total_units, n))
 
     def score_with_std(self, total, n_records, std):
-        """Return the function of a released mean; its noise is followed through the function."""
+        """Return the function of a released mean, and the standard deviation of its noise."""
 
         def score_of(totals):
             return self.score_from_units(
                 np.clip(totals[..., 0], 0, n_records * self.units), n_records
             )
 
-        # The slope of a root is infinite at 0: noise is drawn, in the place of the delta method.
+        # By simulated noise: the delta method fails at 0, where the slope of a root is infinite.
         noisy = NoisySums(np.array([float(total)]), np.array([std]))
         return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))
 
 
 def minus_root(score):
-    """Return minus the root of minus a mean, which noise may have made positive."""
+    """Return -sqrt(-score); 0 for a score that noise has made positive."""
     return -np.sqrt(np.maximum(-score, 0.0))
 
 
 def jaccard_of_accuracy(accuracy):
-    """Return the micro average of Jaccard: TP / (TP + FP + FN), an error counts in FP and FN."""
+    """Return micro-averaged Jaccard, TP / (TP + FP + FN), where an error counts in FP and FN."""
     return accuracy / (2.0 - accuracy)
 
 
 class _Relative(MetricScorer):
-    """One minus the ratio of a bounded loss to that of a constant.
+    """Base class of one minus the ratio of a bounded loss to that of a constant.
 
-    A sub-class defines ``_constant_total(sums, n_records)``, the loss of the constant from (noisy)
-    sums, and ``_constant_losses(y, bound)``, that of each of some public targets.
+    A sub-class defines ``_constant_total(sums, n_records)``, the total loss of the constant from
+    (noisy) sums, and ``_constant_losses(y, bound)``, its losses for public targets.
     """
 
-    _least_loss = 1.0  # of the constant, as a share of a record's bound: keeps the ratio finite
+    _least_loss = 1.0  # least total of the constant, in units of the bound of one record
 
     def __init__(self, public_scorer, scorer, *, name):
         super().__init__(
@@ -102,7 +102,7 @@ class _Relative(MetricScorer):
             bound=scorer.bound,
         )
         self._scorer = scorer
-        self.clipped = scorer.clipped  # of the loss that chooses
+        self.clipped = scorer.clipped
         self.nearest_mean = repr(scorer.name)
 
     def exact_sums(self, outcomes):
@@ -117,18 +117,17 @@ class _Relative(MetricScorer):
     def bias_of_bound(self, losses, y):
         """Return by how much the bound lowers the score of *public* losses, and a better bound.
 
-        That one leaves nearly all of a mean loss: of the constant's, where the score is too low, of
-        the model's, where it is too high.
+        A better bound keeps nearly all of a mean loss: that of the constant if the score is too
+        low, that of the model if it is too high.
         """
-        # Targets may all be the same, or have squares beyond the largest float.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # targets may be constant, or their squares overflow
             exact, clipped = (
                 max(1 - np.minimum(losses, b).mean() / self._constant_losses(y, b).mean(), _LOWEST)
                 for b in (np.inf, self.bound)
             )
             bias = exact - clipped
             cut = np.sort(self._constant_losses(y, np.inf) if bias > 0 else losses)
-            # Sums of the losses, each at most the k-th of them.
+            # Sums of the losses clipped at the k-th of them.
             kept = cut.cumsum() + cut * np.arange(len(cut) - 1, -1, -1)
             enough = cut[min(np.searchsorted(kept, _KEPT * kept[-1]), len(cut) - 1)]
             return float(bias), float(enough)
@@ -138,10 +137,9 @@ class _Relative(MetricScorer):
         return 1 - sums[..., 0] / self._above_zero(self._constant_total(sums, n_records))
 
     def _released_std(self, score, noisy, n_records):
-        """Half the way to the farthest score that two deviations of the noise do not exclude.
+        """Half the distance to the farthest score within two standard deviations of the noise.
 
-        Fresh noise around a spread that came out too large by chance would move the score too
-        little.
+        Simulated noise would be too small if the released spread is too large by chance.
         """
 
         def constant_total(sums):
@@ -172,24 +170,23 @@ class AgainstConstant(_Relative):
         Squared or absolute error, with its bound g.
     name : str
     center : float
-        Public mean or median c. Targets count in the spread as their clipped distance from it, by
-        at most g as a loss.
+        Public mean or median c. The spread is the total loss of predicting c, each clipped to g.
     squared : bool
     """
 
     def __init__(self, public_scorer, scorer, *, name, center, squared):
         super().__init__(public_scorer, scorer, name=name)
         self.center, self.squared = center, squared
-        # Of an unreadable record: the worst loss, nothing to the spread.
+        # An unreadable record has the worst loss, and adds nothing to the spread.
         self.worst_outcome = np.array([self.units, 0, 0][: 3 if squared else 2], dtype=np.int64)
 
     def sum_groups(self, n_records):
         """Losses, spread and, for R2, deviations from the center (in [-B/2, B/2])."""
-        # The deviations enter as a square over m: their noise matters least.
+        # Deviations enter as a square over m, so that their noise matters least.
         shares = (Fraction(1, 2), Fraction(3, 8), Fraction(1, 8))
         if not self.squared:
             shares = (Fraction(1, 2), Fraction(1, 2))
-        # Typically the spread is the expected one, and half of it is explained.
+        # Typical: the expected spread, half of it explained.
         most = n_records * self.units
         spread = most * float(_SPREAD)
         typical = (spread / 2, (0, most)), (spread, (0, most)), (0.0, (-most / 2, most / 2))
@@ -204,13 +201,13 @@ class AgainstConstant(_Relative):
     def _without_noise(self, sums, std):
         if not self.squared:
             return sums
-        # Noise adds its variance to the square, the more of the spread the smaller epsilon m is.
+        # Subtract the variance of the noise, which is added to the square on average.
         square = np.maximum(np.square(sums[..., 2]) - std[2] ** 2, 0.0)
         return np.stack([sums[..., 0], sums[..., 1], np.sqrt(square)], axis=-1)
 
     def _constant_total(self, sums, n_records):
         spread = sums[..., 1]
-        # SST = sum (y - c)^2 - (sum (y - c))^2 / m, in units of g / B; 4, as deviations are halved.
+        # SST = sum (y - c)^2 - (sum (y - c))^2 / m, in units of g / B; deviations are halved.
         if self.squared:
             spread = spread - 4 * np.square(sums[..., 2]) / (self.units * n_records)
         return spread
@@ -225,13 +222,13 @@ class AgainstConstant(_Relative):
         spread = np.square(unit) if self.squared else np.abs(unit)
         columns = [losses, np.rint(spread * self.units)]
         if self.squared:
-            # Signed: in [-B/2, B/2], so that a replaced record moves the sum by B, as the others.
+            # Signed, in [-B/2, B/2]: the sensitivity is B, as for the others.
             columns.append(np.rint(unit * (self.units // 2)))
         return np.column_stack(columns).astype(np.int64)
 
 
 class AgainstFrequencies(_Relative):
-    """D2 of log loss or Brier score: the constant predicts the noisy class frequencies.
+    """D2 of log loss or Brier score; the constant predicts the noisy class frequencies.
 
     Parameters
     ----------
@@ -251,12 +248,12 @@ class AgainstFrequencies(_Relative):
         super().__init__(public_scorer, scorer, name=name)
         self.classes, self.logarithmic = classes, logarithmic
         self.frequencies = counts / counts.sum()
-        # Of an unreadable record: the worst loss, of the first class.
+        # An unreadable record has the worst loss, and counts for the first class.
         self.worst_outcome = np.array([self.units, 1] + [0] * (len(classes) - 1), dtype=np.int64)
 
     def sum_groups(self, n_records):
         """Losses, then class counts (l1 sensitivity 2)."""
-        # Typically half of the loss of the public frequencies.
+        # Typical: half of the loss of the public frequencies.
         largest = n_records * self.units
         loss = largest * self._constant_loss(self.frequencies) / self.bound / 2
         counts = n_records * self.frequencies
@@ -266,13 +263,12 @@ class AgainstFrequencies(_Relative):
         ]
 
     def _constant_total(self, sums, n_records):
-        # A record of each class at least: their logarithms are finite whatever the noise is.
+        # At least one record of each class, so that logarithms are finite.
         p = np.clip(sums[..., 1:], 1.0, None)
         p = p / p.sum(axis=-1, keepdims=True)
         return self._constant_loss(p) * self.units * n_records / self.bound
 
     def _constant_losses(self, y, bound):
-        # Of the frequencies of all records, without a bound.
         return self._constant_loss(self.frequencies)
 
     def _constant_loss(self, p):
@@ -284,6 +280,6 @@ class AgainstFrequencies(_Relative):
 
     def _outcomes(self, estimator, y, prediction):
         losses = self._losses(estimator, y, prediction)
-        # Negative codes count for the first class, as in `worst_outcome`; their loss is the worst.
+        # Negative codes count for the first class, with the worst loss, as in `worst_outcome`.
         codes = np.maximum(codes_among(self.classes, y), 0)
         return np.column_stack([losses, np.eye(len(self.classes), dtype=np.int64)[codes]])

@@ -1,4 +1,4 @@
-"""Metrics of scikit-learn that are not means of losses: the table, and scorers with a proof."""
+"""Metrics of scikit-learn that are not means of losses: table of their support, and scorers."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _SCORER = type(get_scorer("accuracy"))
 
 @dataclass(frozen=True)
 class PublicTargets:
-    """Public targets of a search; the class frequencies of a metric come from them.
+    """Public targets of a search, for class frequencies and scales of metrics.
 
     Attributes
     ----------
@@ -58,24 +58,23 @@ class PublicTargets:
 
 
 @dataclass(frozen=True)
-class Known:
+class MetricSupport:
     """Support of a metric: validation records, chunks of the rows, and private trials.
 
     Attributes
     ----------
     range : tuple (lower, upper) or None
-        Of one chunk's metric, public: values outside are clipped. An infinite end is the loss
-        bound. None: chunks take the means of losses that it is made of.
+        Public range of the metric of a chunk, to which values are clipped; an infinite end is
+        replaced by the loss bound. None: chunks use the mean loss that the metric is made of.
     build : callable, default=None
-        ``build(metric, public, error_scorer)``: the `PerRecordScorer` of validation records, with a
-        proof; `public` are the `PublicTargets`, or None where no row is public, and
-        ``error_scorer(name)`` is the scorer of a mean loss. None: refused there, with the reason of
-        `_unsupported`.
+        ``build(metric, public, error_scorer)`` returns the scorer of validation records; `public`
+        are the `PublicTargets`, or None if no row is public, and ``error_scorer(name)`` is the
+        scorer of a mean loss. None: refused for validation records, see `_unsupported`.
     options : tuple of str, default=()
-        Keyword arguments that this scorer knows; chunks take any.
+        Keyword arguments that this scorer supports; chunks accept any.
     of_trials : bool, default=False
-        Whether private trials are scored by this scorer, with classes alike in frequency.
-    of : str, default=""
+        Whether private trials are scored by this scorer, with equal class frequencies.
+    mean_loss : str, default=""
         Name of the mean loss that the scorer is made of, which has a bound.
     """
 
@@ -83,17 +82,17 @@ class Known:
     build: Callable | None = None
     options: tuple = ()
     of_trials: bool = False
-    of: str = ""
+    mean_loss: str = ""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A scikit-learn metric: its row of `KNOWN`, and the keyword arguments that matter."""
+    """A scikit-learn metric: its row of `SUPPORTED`, and the keyword arguments that matter."""
 
     scorer: object
     name: str
     function: str
-    known: Known
+    support: MetricSupport
     response_method: object
     options: dict
 
@@ -101,8 +100,8 @@ class Metric:
 def own_function(scorer):
     """Return the metric's function of a scorer if both are scikit-learn's own, else None.
 
-    By identity: `functools.wraps` and `joblib.Memory` give a user's function the name and the
-    module of what it calls, and it may keep what it is shown, or write it to disk.
+    By identity: `functools.wraps` and `joblib.Memory` give a user's function the name and module of
+    the wrapped one, and it may store its arguments or write them to disk.
     """
     function = getattr(scorer, "_score_func", None)
     name = getattr(function, "__name__", "")
@@ -116,7 +115,7 @@ def metric_of(scoring):
     Parameters
     ----------
     scoring : str or scorer
-        ``make_scorer(fbeta_score, beta=2)`` and the like, too.
+        Also with keyword arguments, as ``make_scorer(fbeta_score, beta=2)``.
 
     Raises
     ------
@@ -128,24 +127,23 @@ def metric_of(scoring):
     else:
         scorer = scoring
     function = own_function(scorer)
-    known = KNOWN.get(getattr(function, "__name__", None))
-    if known is None or known.build is None:
+    support = SUPPORTED.get(getattr(function, "__name__", None))
+    if support is None or support.build is None:
         return None
     name = scoring if isinstance(scoring, str) else function.__name__
     if scorer._sign != (-1 if function.__name__ in _SMALLER_IS_BETTER else 1):
         raise UnboundedSensitivityError(f"{name!r} must be a score of which greater is better.")
     options = dict(scorer._kwargs)
-    # Both stand for 0, which is what an empty denominator gives here.
+    # Both give 0 for an empty denominator, as the scorers here do.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
-    # Refused, not ignored: the score would be another than the requested one.
-    unknown = sorted(set(options) - set(known.options))
+    unknown = sorted(set(options) - set(support.options))
     if unknown:
         raise UnboundedSensitivityError(
             f"{unknown[0]} of {name!r} is not supported under differential privacy. "
-            f"Supported are {list(known.options)}."
+            f"Supported are {list(support.options)}."
         )
-    return Metric(scorer, name, function.__name__, known, scorer._response_method, options)
+    return Metric(scorer, name, function.__name__, support, scorer._response_method, options)
 
 
 def _needs_public(metric, public, instead):
@@ -158,28 +156,28 @@ def _needs_public(metric, public, instead):
 
 
 def is_of_accuracy(function, options):
-    """Whether a metric of single labels is a function of the share of right ones."""
+    """Whether a metric of single labels is a function of accuracy."""
     average = options.get("average")
     return average == "micro" or (function, average) == ("recall_score", "weighted")
 
 
 def is_accuracy(function, options):
-    """Whether a metric is the share of right labels under another name, a mean of losses."""
+    """Whether a metric equals accuracy, a mean of losses."""
     return function != "jaccard_score" and is_of_accuracy(function, options)
 
 
 def accuracy_scorer(name):
-    """Return the scorer of the share of right labels, under a name."""
+    """Return the scorer of accuracy under a given name."""
     return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
 
 
 def _confusion(of_counts, default_average, metric, public, error_scorer):
     average = metric.options.get("average", default_average)
-    if is_accuracy(metric.function, metric.options):  # with the least noise
+    if is_accuracy(metric.function, metric.options):
         return accuracy_scorer(metric.name)
     if average == "micro":
-        of = accuracy_scorer("accuracy")
-        return OfMeanScorer(of, name=metric.name, function=jaccard_of_accuracy)
+        scorer = accuracy_scorer("accuracy")
+        return OfMeanScorer(scorer, name=metric.name, function=jaccard_of_accuracy)
     if average not in ("binary", "macro", "weighted"):
         _refuse_average(metric, average)
     _needs_public(metric, public, "'accuracy' or make_per_record_scorer with class_weight")
@@ -242,41 +240,41 @@ def _ranking(metric, public, error_scorer):
         name=metric.name,
         response_method=metric.response_method,
         multi_class=multi_class,
-        weighted=average == "weighted" and len(classes) > 2,  # two have nothing to average
+        weighted=average == "weighted" and len(classes) > 2,
         classes=classes,
         counts=counts,
     )
 
 
 def _root(metric, public, error_scorer):
-    of = error_scorer(metric.known.of)
-    return OfMeanScorer(of, name=metric.name, function=minus_root)
+    scorer = error_scorer(metric.support.mean_loss)
+    return OfMeanScorer(scorer, name=metric.name, function=minus_root)
 
 
 def _against_constant(metric, public, error_scorer):
-    of = metric.known.of
-    squared = of == "neg_mean_squared_error"
+    mean_loss = metric.support.mean_loss
+    squared = mean_loss == "neg_mean_squared_error"
     root = " or 'neg_root_mean_squared_error'" if squared else ""
-    instead = f"'{of}'{root}"
+    instead = f"'{mean_loss}'{root}"
     _needs_public(metric, public, instead)
     # The constant of least squared error is the mean, that of least absolute error the median.
-    targets = public.vector(metric.name, f"'{of}', over all of them").astype(np.float64)
+    targets = public.vector(metric.name, f"'{mean_loss}', over all of them").astype(np.float64)
     center = float((np.mean if squared else np.median)(targets))
-    scorer = error_scorer(of)
+    scorer = error_scorer(mean_loss)
     return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=squared)
 
 
 def _d2_frequencies(metric, public, error_scorer):
-    of = metric.known.of
-    _needs_public(metric, public, f"'{of}'")
+    mean_loss = metric.support.mean_loss
+    _needs_public(metric, public, f"'{mean_loss}'")
     classes, counts = public.classes(metric.name)
     return AgainstFrequencies(
         metric.scorer,
-        error_scorer(of),
+        error_scorer(mean_loss),
         name=metric.name,
         classes=classes,
         counts=counts,
-        logarithmic=of == "neg_log_loss",
+        logarithmic=mean_loss == "neg_log_loss",
     )
 
 
@@ -303,29 +301,33 @@ _FBETA, _PRECISION, _RECALL, _JACCARD = (
 )
 _BALANCED = partial(_confusion, Ratio("recall"), "macro")  # the mean of the classes' recalls
 _SMALLER_IS_BETTER = {"root_mean_squared_error", "root_mean_squared_log_error"}
-# By the name of the metric's function; R2 and D2 have no lower end, and are clipped.
-KNOWN = {
-    "f1_score": Known(_UNIT, _FBETA, _OF_LABELS, True),
-    "fbeta_score": Known(_UNIT, _FBETA, (*_OF_LABELS, "beta"), True),
-    "precision_score": Known(_UNIT, _PRECISION, _OF_LABELS, True),
-    "recall_score": Known(_UNIT, _RECALL, _OF_LABELS, True),
-    "jaccard_score": Known(_UNIT, _JACCARD, _OF_LABELS, True),
-    "balanced_accuracy_score": Known(_UNIT, _BALANCED, ("adjusted",), True),
-    "matthews_corrcoef": Known(_SIGNED, partial(_confusion, Matthews(), "macro"), (), True),
-    "roc_auc_score": Known(_UNIT, _ranking, ("average", "multi_class"), True),
-    "root_mean_squared_error": Known(None, _root, of="neg_mean_squared_error"),
-    "root_mean_squared_log_error": Known(None, _root, of="neg_mean_squared_log_error"),
-    "r2_score": Known(_SIGNED, _against_constant, of="neg_mean_squared_error"),
-    "d2_absolute_error_score": Known(_SIGNED, _against_constant, of="neg_mean_absolute_error"),
-    "d2_log_loss_score": Known(_SIGNED, _d2_frequencies, of="neg_log_loss"),
-    "d2_brier_score": Known(_SIGNED, _d2_frequencies, of="neg_brier_score"),
-    "top_k_accuracy_score": Known(None, _top_k, ("k",)),
-    # Where one record enters the score of a single model, any function of its rows will do.
-    "average_precision_score": Known(_UNIT),
-    "cohen_kappa_score": Known(_SIGNED),
-    "d2_pinball_score": Known(_SIGNED),
-    "d2_tweedie_score": Known(_SIGNED),
-    "explained_variance_score": Known(_SIGNED),
-    "max_error": Known(_ERROR),
-    "median_absolute_error": Known(_ERROR),
+# By the name of the metric's function.
+SUPPORTED = {
+    "f1_score": MetricSupport(_UNIT, _FBETA, _OF_LABELS, True),
+    "fbeta_score": MetricSupport(_UNIT, _FBETA, (*_OF_LABELS, "beta"), True),
+    "precision_score": MetricSupport(_UNIT, _PRECISION, _OF_LABELS, True),
+    "recall_score": MetricSupport(_UNIT, _RECALL, _OF_LABELS, True),
+    "jaccard_score": MetricSupport(_UNIT, _JACCARD, _OF_LABELS, True),
+    "balanced_accuracy_score": MetricSupport(_UNIT, _BALANCED, ("adjusted",), True),
+    "matthews_corrcoef": MetricSupport(_SIGNED, partial(_confusion, Matthews(), "macro"), (), True),
+    "roc_auc_score": MetricSupport(_UNIT, _ranking, ("average", "multi_class"), True),
+    "root_mean_squared_error": MetricSupport(None, _root, mean_loss="neg_mean_squared_error"),
+    "root_mean_squared_log_error": MetricSupport(
+        None, _root, mean_loss="neg_mean_squared_log_error"
+    ),
+    "r2_score": MetricSupport(_SIGNED, _against_constant, mean_loss="neg_mean_squared_error"),
+    "d2_absolute_error_score": MetricSupport(
+        _SIGNED, _against_constant, mean_loss="neg_mean_absolute_error"
+    ),
+    "d2_log_loss_score": MetricSupport(_SIGNED, _d2_frequencies, mean_loss="neg_log_loss"),
+    "d2_brier_score": MetricSupport(_SIGNED, _d2_frequencies, mean_loss="neg_brier_score"),
+    "top_k_accuracy_score": MetricSupport(None, _top_k, ("k",)),
+    # For chunks alone, whose metrics may be any functions of their rows.
+    "average_precision_score": MetricSupport(_UNIT),
+    "cohen_kappa_score": MetricSupport(_SIGNED),
+    "d2_pinball_score": MetricSupport(_SIGNED),
+    "d2_tweedie_score": MetricSupport(_SIGNED),
+    "explained_variance_score": MetricSupport(_SIGNED),
+    "max_error": MetricSupport(_ERROR),
+    "median_absolute_error": MetricSupport(_ERROR),
 }

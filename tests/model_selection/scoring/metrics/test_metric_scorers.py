@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer, make_scorer
 
 from _support.internals import (
+    Matthews,
     MixedRowsError,
     NoisySums,
     PublicTargets,
@@ -197,6 +198,14 @@ class TestChoice:
         assert exact_value(informed, sums, len(y)) == pytest.approx(scorer(estimator, X, y))
         assert sums[0] == scorer.exact_sums(outcomes)[0]
 
+    def test_wrong_pairs_count_by_the_number_of_pairs_of_their_classes(self):
+        """The choice is by the average AUC: few pairs of a rare class are as much as many."""
+        counts = np.array([30, 90, 180])
+        estimator, *_ = classification(3)
+        scorer = scorer_of("roc_auc_ovr", estimator, np.repeat(estimator.classes, counts))
+        of_class = scorer.weights * counts * (counts.sum() - counts)
+        assert np.ptp(of_class) <= 0.001 * of_class.mean()
+
     def test_an_expected_auc_spares_the_noise_of_a_rare_class(self):
         y = (np.arange(5000) % 12 == 0).astype(int)
         # Two fifths of the pairs are wrong, and the count of 417 positives is noisy.
@@ -274,6 +283,10 @@ BAD_LABELS = [None, "x", float("nan"), 7, (1, 2), b"1", True]
 
 
 class TestNoiseBeyondTheRange:
+    def test_more_predictions_than_records_have_no_correlation(self):
+        true_positives, false_positives, false_negatives = np.array([[1, 0], [9, 9], [0, 1]])
+        assert Matthews().score(true_positives, false_positives, false_negatives, "macro") == 0.0
+
     def test_negative_counts_have_the_deviation_of_none(self):
         # Around counts of -1000 noise of 70 would move nothing: a deviation of 0.
         estimator, _, y = classification(2)
@@ -342,8 +355,10 @@ class TestNeighbours:
             if hasattr(scorer, "sum_groups"):
                 start = 1
                 for group in scorer.sum_groups(n):
-                    parts = [np.array(s[start : start + group.size]) for s in sums]
-                    moved[start] = np.abs(parts[0] - parts[1]).sum() / group.sensitivity
+                    change = np.subtract(*(s[start : start + group.size] for s in sums))
+                    moved[start] = np.abs(change).sum() / group.sensitivity
+                    # That of Gaussian noise, but for the rounding of this norm.
+                    assert np.linalg.norm(change) <= group.l2_sensitivity * (1 + 1e-12)
                     start += group.size
                 assert start == len(sums[0])
                 assert sum(group.share for group in scorer.sum_groups(n)) == 1
@@ -478,6 +493,7 @@ class TestScore:
             ((0.0, 0.0), (4.0, 1.0), (0.0, 0.0)),
             ((4.0, 1.0), (4.0, 0.0), (0.5, 1.5)),
             ((4.0, 0.0), (4.0, 1.0), (2 / 3, 2.0)),
+            ((6.0, 1.0), (4.0, 1.0), (2 - 2 / math.sqrt(3), 2 + 2 / math.sqrt(3))),
             ((4.0, 0.0), (2.0, 1.0), (1.0, math.inf)),
             ((1.0, 1.0), (1.0, 1.0), (0.0, math.inf)),
         ],
