@@ -107,6 +107,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             if is_dask(X):
                 raise TypeError("groups need X in memory or in a memory map, not a Dask array.")
             check_group_labels(groups, length_of(X, "X"), name="groups", rows="X")
+            if (public_shape(X) or ())[1:] == (0,):  # scikit-learn's error quotes the length, too
+                raise ValueError("X must have at least one column.")
         if guarantee.epsilon > 0:  # the fit draws noise
             warn_if_seeded(self.random_state)
             warn_if_tracked()

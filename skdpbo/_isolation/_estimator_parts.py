@@ -106,7 +106,8 @@ def separate_copy(model):
         if key in copies:
             raise TypeError(
                 f"{type(part).__name__} in a fitted {type(model).__name__} is its own copy, and "
-                "would keep protected rows: take its __deepcopy__ away."
+                "would keep protected rows: take its __deepcopy__ away, and hold none of its "
+                "built-in methods."
             )
     return copied
 

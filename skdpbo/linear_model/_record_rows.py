@@ -7,9 +7,9 @@ import numpy as np
 
 from skdpbo._exact_gram import products, rows_on_lattice
 
-_VARIANCE_FLOOR = 0.3  # in standard deviations of the noise of a moment
-_PRIOR_SIZE = 3.0  # of a coefficient, in units of a row of norm 1
-_INTERCEPT = 0.3  # value of the constant column, in units of the norm of a row
+_VARIANCE_FLOOR = 0.3  # least variance of a column, in standard deviations of its noise
+_PRIOR_SIZE = 3.0  # expected size of a coefficient of rows of norm 1
+_INTERCEPT = 0.3  # value of the constant column, relative to the norm of a row
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ def column_scales(radius, moments, noise, signal_noise, *, centre, intercept):
     """
     mean, square = np.split(moments, 2)
     mean_noise, square_noise = noise
-    # A column is within the box and within the clipped row: a mean beyond both is noise.
+    # A mean lies within the box and within the clipping radius; anything beyond is noise.
     end = min(1.0, 1 / radius)  # of the box, in units of the radius
     mean = np.clip(mean, -end, end) * centre
-    mean = mean * (mean**2 / (mean**2 + mean_noise**2))  # a mean below its noise is taken as zero
+    mean = mean * (mean**2 / (mean**2 + mean_noise**2))  # shrinks a mean below its noise to zero
     # Noise may make the difference of two released moments negative.
     variance = np.maximum(square - mean**2, 0.0)
     floor = _VARIANCE_FLOOR * square_noise + signal_noise / _PRIOR_SIZE
-    # The mean squared norm of a standardised row: columns below the noise count little.
+    # Mean squared norm of a standardised row, to which columns below the noise add little.
     dimension = max(1.0, float(np.sum(variance / (variance + floor))))
     share = _INTERCEPT * intercept
     size = math.sqrt(dimension * (1 + share**2))
@@ -142,9 +142,9 @@ class StandardisedRecords:
         """
         for part, block in self._joined:
             z = self._z.columns(block[:, : -self._joined.n_targets])
-            # Without the constant column, which targets have not.
+            # Targets have no constant column.
             t = self._t.columns(block[:, -self._joined.n_targets :])[:, :-1]
-            # Both by one factor: a shortened record is then a record of less weight.
+            # One factor for both, so that a shortened record only weighs less.
             longer = np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]
             yield part, z / longer, t / longer
 

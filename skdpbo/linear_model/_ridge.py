@@ -28,12 +28,13 @@ from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords, co
 from skdpbo.mechanisms import split_budget
 from skdpbo.privacy._checks import check_flag, check_within
 
-# Of the squared budget: at n mu = 1, the least and the most. Few records need more to be centred.
+# Shares of the squared budget: value at n mu = 1, least and largest value. They fall as 1 / (n mu):
+# with few records most of the error comes from the released centre and scales.
 _SHARE_OF_SCALES, _SHARE_OF_TARGETS = (40.0, 0.1, 0.3), (10.0, 0.02, 0.1)
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
-_TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations
-_UNEXPLAINED = 0.05  # share of the targets' squares: less is no effect that a user would see
-_STEEPEST = 1e200  # slope between bounds; noise may multiply it
+_TARGET_EDGES = 64  # square of the largest half width of the targets, in standard deviations
+_UNEXPLAINED = 0.05  # share of the targets' mean square; if X explains less, it shows no effect
+_STEEPEST = 1e200  # largest ratio of the boxes' widths: noise may multiply a slope, a float
 _OTHER_BOUNDS_OF_Y = (
     ", or take a TransformedTargetRegressor with a DPMinMaxScaler, which releases them, "
     "check_inverse=False and (0, 1)"
@@ -269,7 +270,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         n, n_targets = records.shape
         mu_moments, mu_targets = _split(mu, n, _SHARE_OF_TARGETS)
         half_width = release_radius(
-            # The largest target of each record, in the form of `norm_counts`.
+            # The largest target of each record, as blocks that `norm_counts` takes.
             ((part, np.abs(t).max(axis=1, keepdims=True)) for part, _, t in records.blocks()),
             norm_edges(_TARGET_EDGES),
             n,
@@ -278,12 +279,12 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
             source,
             records.sizes,
         )
-        # No target in the box is larger: a wider range would only add noise.
+        # Targets in the box are no larger; a wider range would only add noise.
         half_width = min(half_width, records.largest_target)
         # docs/theory/private_classifiers.md, Second moments of a regression.
         release = WhitenedRelease(mu_moments, (half_width,) * n_targets, n)
         released = release.release(records.exact_gram(release, half_width), source)
-        # The model takes a positive B, and noise may have made it indefinite.
+        # Noise may make B indefinite; the model needs a positive one.
         B = lifted(released.B, released.sb, n)
         weights = [
             self._posterior_mean(B, released, j, n, half_width**2, size) for j in range(n_targets)
@@ -304,12 +305,12 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         best = int(np.argmax(evidence))
         chosen, variance = candidates[best], variances[best]
         if self.alpha is not None:
-            # Rows have squared norm 1 on average, but long ones were shortened: all weigh less.
+            # Mean squared norm of the rows: 1 before long rows were shortened.
             weight = np.clip(np.trace(B) / n, 0.01, 1.0) / size**2
             penalty = np.clip(float(self.alpha) * weight, 1e-200, 1e100)
-            # A prior variance is a penalty; one below the likeliest would be a far larger one where
-            # the noise is large. The rest is that of rows with target 0 along all columns but the
-            # constant.
+            # A prior variance acts as a penalty, and is at least the likeliest: a smaller one would
+            # be a far larger penalty where the noise is large. The rest of the penalty is added as
+            # rows with target 0 along all columns but the constant.
             prior = max(chosen.sf2, variance / penalty)
             rest = np.append(np.full(len(B) - 1, penalty - variance / prior), 0.0)
             penalised = B + np.diag(np.maximum(rest, 0.0)), *sums[1:]
@@ -332,7 +333,8 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         predicted = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
-        # Rows far from the others weigh little in the fit. No error grows: targets are within.
+        # Cut to y_bounds, which hold all targets: no error grows, and those of rows far from the
+        # others, which weigh little in the fit, shrink.
         return np.clip(predicted, *self.y_bounds_)
 
 

@@ -47,8 +47,8 @@ def pipeline_guarantee(estimator, n_samples=None):
         were fitted with groups. Void, with the step's name, if another step learns from the
         records: its fitted attributes reveal them, and later steps get rows that depend on several
         records. Conditional, with the step's name, if a step is not verified to transform each row
-        from that row alone: a user's function, or a frame (``set_output``) of Python objects, the
-        types of whose columns depend on all rows.
+        from that row alone (a user's function; a frame of Python objects from ``set_output``, whose
+        types depend on all rows) or to keep every row finite (a logarithm).
 
     Raises
     ------
@@ -85,8 +85,10 @@ def pipeline_guarantee(estimator, n_samples=None):
     if names := [name for name, _ in unverified_parts(estimator, seen=seen)] + framed:
         composed = composed.assuming(row_wise_assumption(names), status="conditional")
     # Outside of a search, warnings such as those of overflowing targets are shown.
-    if not reasons and (names := [*summed, *risky_steps(estimator)]):
-        composed = composed.assuming(finite_assumption(names))
+    risky = [] if reasons else risky_steps(estimator)
+    if not reasons and (names := [*summed, *risky]):
+        status = "conditional" if risky else "proved"
+        composed = composed.assuming(finite_assumption(names), status=status)
     for reason in reversed(reasons):
         composed = composed.voided(reason)
     return composed

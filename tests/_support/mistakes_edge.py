@@ -764,9 +764,15 @@ MISTAKES += [
     ),
     (
         "pipeline/_pipeline_guarantee.py",
-        "[*summed, *risky_steps(estimator)]",
-        "risky_steps(estimator)",
+        "[*summed, *risky]",
+        "risky",
         "tests/pipeline/test_pipeline_guarantee.py -k sums",
+    ),
+    (
+        "pipeline/_pipeline_guarantee.py",
+        '"conditional" if risky else "proved"',
+        '"proved"',
+        "tests/pipeline/test_pipeline_guarantee.py",
     ),
     (
         "pipeline/_pipeline_guarantee.py",

@@ -250,3 +250,11 @@ def test_a_scalar_in_place_of_rows_is_refused_and_not_quoted(kind, X, y, groups)
     with pytest.raises((TypeError, ValueError)) as caught:
         kind().fit(np.array(X), np.array(y), **given)
     assert not leak_scan(caught.value, SECRETS)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL if has_fit_parameter(kind, "groups")])
+@pytest.mark.parametrize("empty", [np.zeros((61, 0)), [[]] * 61], ids=["array", "list"])
+def test_rows_without_columns_do_not_tell_a_secret_number(kind, empty):
+    with pytest.raises(ValueError, match="X must have at least one column") as caught:
+        kind().fit(empty, np.arange(61) % 2, groups=np.arange(61) // 3)
+    assert "61" not in str(caught.value)

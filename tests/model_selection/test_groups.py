@@ -677,6 +677,12 @@ class TestEntriesOfFit:
         with pytest.raises(ValueError, match=r"X and y must have the same number of rows\.$"):
             self.search(protect).fit(self.ROWS, self.TARGETS[:60], groups=self.LABELS)
 
+    @pytest.mark.parametrize("empty", [np.zeros((61, 0)), [[]] * 61, np.zeros(61)], ids=type)
+    def test_rows_without_columns_do_not_tell_it(self, empty):
+        with pytest.raises(ValueError, match=r"0 feature|1D array") as caught:
+            self.search(Chunks(3)).fit(empty, self.TARGETS, groups=self.LABELS)
+        assert "61" not in str(caught.value)
+
     def test_weights_of_another_number_do_not_tell_it(self):
         with pytest.raises(ValueError, match="one value for each row of X") as caught:
             self.fit(Chunks(3), sample_weight=np.ones(7))
