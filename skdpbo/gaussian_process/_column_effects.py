@@ -86,7 +86,7 @@ class ColumnEffects(RowMap):
 
     @staticmethod
     def most_mu(**public):
-        """Return the mu beyond which the release does not improve; takes the values of `shows`."""
+        """Return the mu beyond which the release is no better; arguments of `can_show_effects`."""
         return math.inf
 
     def __call__(self, X, Y, workspace):
@@ -168,7 +168,7 @@ class ColumnEffects(RowMap):
         return hidden / self.n_records * self.clip / UNCLIPPED
 
     def _deviation(self, n_noisy=1):
-        """Return the standard deviation of an effect that is 0, or of a difference of two noisy."""
+        """Return the standard deviation of an effect of 0, or of a difference of two noisy ones."""
         return math.hypot(math.sqrt(n_noisy) * self._noise, sampling_error(self.n_records))
 
     def _without_effect(self, total):

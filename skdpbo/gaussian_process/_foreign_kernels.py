@@ -80,7 +80,7 @@ class IsolatedKernel:
         return isolated_answers(self._values, X, np.full(len(self._Z), np.nan))
 
     def _values(self, rows):
-        """Return k_Z of protected rows or public points, or raise. Call in isolation."""
+        """Protected rows, or public points: return k_Z, or raise. Call in isolation."""
         K = np.array(self._kernel(rows, self._Z), dtype=np.float64)
         if K.shape != (len(rows), len(self._Z)):
             raise ValueError(f"{type(self._kernel).__name__} must give one value for each pair.")

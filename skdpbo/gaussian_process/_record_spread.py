@@ -78,7 +78,7 @@ class RecordSpread(GramMethod, RowMap):
         return min(max(_HALF_WIDTH * spread, _LEAST_EXTENT), 1.0)
 
     def is_wide(self, moments):
-        """Whether the records certainly fill less than a sixth of the box, about its centre.
+        """Whether the records clearly fill less than a sixth of the box, about its centre.
 
         Post-processing of the released `moments`. Records elsewhere in a wide box are not detected:
         those in a corner and those with values at both faces have the same mean wave.

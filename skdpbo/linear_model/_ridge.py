@@ -334,7 +334,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         predicted = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
         # Cut to y_bounds, which hold all targets: no error grows, and those of rows far from the
-        # others, which weigh little in the fit, shrink.
+        # others, which weigh little in the fit, may shrink.
         return np.clip(predicted, *self.y_bounds_)
 
 

@@ -24,7 +24,7 @@ from skdpbo.mechanisms._mean import (
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy._checks import check_count, check_positive
 
-_LEAST_GAIN = 0.99  # a step must shrink the radius by this factor or less
+_LEAST_GAIN = 0.99  # a step must shrink the radius to this share or less
 _MAX_AUTO = 20  # largest number of steps with n_steps="auto"
 _ROUNDING = 2.0**-50  # relative; bound on the rounding error of splitting a budget
 

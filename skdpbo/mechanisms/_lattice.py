@@ -47,8 +47,8 @@ def default_step(scale: float, sensitivity: float, name: str) -> float:
     """Return the step of a lattice for values and noise, a power of two.
 
     At most 2^-30 of the noise scale and of the sensitivity, so that rounding 2^20 coordinates adds
-    2^-20 to the noise. But at least 2^-49 of the scale, so that the noise fits in 64 bits; a
-    sensitivity below 2^-18 scales then has fewer than 2^30 steps.
+    one part in 2^20 to the noise. But at least 2^-49 of the scale, so that the noise fits in 64
+    bits; a sensitivity below 2^-18 scales then has fewer than 2^30 steps.
     """
     fine = math.ldexp(power_of_two_below(min(scale, sensitivity)), -30)
     step = max(fine, math.ldexp(power_of_two_below(scale), -48))

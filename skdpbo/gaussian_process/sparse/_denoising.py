@@ -147,7 +147,7 @@ def _times_squares(support):
 
 
 def _products(points):
-    """Return F with Q = F F', or None if F has more than a fourth of the entries of Q.
+    """Return F with Q = F F'; None if F has a fourth of the entries of Q, or more.
 
     A row of F holds the upper triangle of phi phi'.
     """

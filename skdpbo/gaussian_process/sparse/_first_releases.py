@@ -95,7 +95,7 @@ def first_releases(start, n_records, release_sums, *, n_inducing=None, moved=Tru
         plan = replace(plan, mu=rest, half_width=parts * bounds)
         if moved:
             Z = centre + inside * (Z - centre)
-            # Kernels keep the variance of the public bounds, as bands would be too narrow.
+            # Kernels keep the variance of the public bounds: bands would be too narrow otherwise.
             plan = replace(plan, Z=Z, family=default_family(Z, bounds))
     mu, mu_spread = split_budget(plan.mu, SHARE_OF_SPREAD)
     spread = RecordSpread((centre, box), mu=mu_spread, half_width=plan.half_width, **common)

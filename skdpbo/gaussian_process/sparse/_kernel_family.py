@@ -221,7 +221,7 @@ def label_family(Z):
 def _linear_kernel(Z, columns=None, *, others=0.0, smaller=False):
     """Return the linear kernel of some columns, default all, in the box of the points.
 
-    The variance of slopes in the other columns is smaller by the factor `others`. With `smaller`
+    Slopes in the other columns have `others` times the variance of slopes in these. With `smaller`
     the half-width is one standard deviation of records that are uniform in the points' box, so that
     constant and slopes have the same variance at records as at the points.
     """

@@ -1,7 +1,7 @@
 """Base class of the private sparse processes: budget, releases and attributes.
 
-A fit has up to six releases, in this order: ranges of columns; a private prior mean; for one
-column, reaches of records and targets; location and reach of the targets with the extent of the
+A fit has up to five of these releases, in this order: ranges of columns; a private prior mean; for
+one column, reaches of records and targets; location and reach of the targets with the extent of the
 records; for several columns, those that matter; second moments. Each is a function of the records
 and of earlier releases, and their mu^2 add up to that of the fit (adaptive composition, Dong, Roth
 & Su 2022, Corollary 3.3).

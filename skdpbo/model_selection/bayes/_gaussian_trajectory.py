@@ -174,7 +174,7 @@ class PrivateScores(VisitingSearch):
             folds, unread = self._problem.folds, self._n_left == self._gaussian.n_draws
             if indices and unread and folds is not None:  # warn before the charge
                 best = self._proposer.visited[int(np.nan_to_num(scores.mean, nan=-np.inf).argmax())]
-                # The winner's score has at most about the noise of one measurement.
+                # The winner's score has about the noise of one measurement, or more.
                 noise = math.sqrt(self._noise_variance) / self._problem.scorer.bound
                 folds.warn(self._problem.candidates[best], noise)
             if indices:

@@ -217,7 +217,7 @@ class PrivateDescent:
         return moved
 
     def check_noise(self, n_records):
-        """Raise ValueError if the noise of a step needs more than 64 bits."""
+        """Raise ValueError if the noise of a step needs more than 64 bits, by public numbers."""
         # The smallest budget has the largest noise.
         _GradientStep(self, float(self._budgets.min()), self.clip, n_records)
 

@@ -16,7 +16,7 @@ _BETWEEN = (0.25, 0.5, 0.75)  # intermediate candidates, after these shares of t
 
 
 def end_positions(n_points, n_iter):
-    """Return the positions of the candidates: the start, intermediate points, the last ones.
+    """Return the positions of candidates among released points: start, intermediate, last ones.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class TrainingsPlan(TrialPlan):
 
 
 def _assumes_no_more(cost, stated):
-    """Whether a cost has no other assumptions, status or distance than the stated one."""
+    """Whether a cost has no further assumption, the stated status and no larger distance."""
     return (
         set(cost.assumptions) <= set(stated.assumptions)
         and cost.status == stated.status
