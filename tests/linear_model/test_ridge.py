@@ -55,13 +55,14 @@ def test_default_budget_is_near_in_a_box_of_any_width(table):
     assert fitted(X, y, X_bounds=(-30, 30), y_bounds=(-120, 120)).score(X, y) > best - 0.05
 
 
-@pytest.mark.parametrize(("epsilon", "least"), [(0.01, -0.5), (0.1, -0.97)])
-def test_little_budget_falls_back_to_the_middle_of_the_box(table, epsilon, least):
-    """At .01 its R2 is -.38; at .1 a private mean of 300 targets has -.97, by its noise."""
+@pytest.mark.quick_cases(1)
+@pytest.mark.parametrize(("epsilon", "n_fits"), [(0.01, 15), (0.1, 101)])
+def test_little_budget_falls_back_to_the_middle_of_the_box(table, epsilon, n_fits):
+    """The middle has an R2 of -.38; at .1 a private mean of 300 targets has -.97, by its noise."""
     X, y = table
     few = {"epsilon": epsilon, "X": X[:300], "y": y[:300]}
-    scores = [fitted(**few, random_state=seed).score(X, y) for seed in range(15)]
-    assert np.median(scores) > least
+    scores = [fitted(**few, random_state=seed).score(X, y) for seed in range(n_fits)]
+    assert np.median(scores) > -0.5
 
 
 def test_several_targets(table):
