@@ -19,7 +19,6 @@ _IMPUTE = (
     "DPSimpleImputer of skdpbo.preprocessing, as an earlier step of a pipeline, fills in missing "
     "values, at a share of the budget."
 )
-
 _SPARSE = "Sparse data was passed for {}, but dense data is required."
 # Kinds of polars types, by the Python type of their cells.
 _KINDS: dict[type, str] = {
@@ -38,8 +37,6 @@ _COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
 _NO_ROWS = "{} must have one entry for each record, got {}."
 _DATES = "Give dates as numbers, such as days since a fixed date."
-# Limit of `np.shares_memory`; two slices of one table take a few steps.
-_MAX_WORK = 10_000
 _BY_ROW = "__array__", "__array_interface__", "__array_struct__", "__getitem__"
 _SCALAR = -1  # stands for the length of a number or a text
 _SCALAR_TYPES = float, int, str, np.generic, complex, Decimal, Number
@@ -135,8 +132,8 @@ def refuse_sparse_and_complex(values, name, *, sparse=False):
     declared = declared_types(values)
     fills = [getattr(dtype, "fill_value", None) for dtype in declared]
     is_frame = hasattr(values, "columns") and bool(fills) and None not in fills
-    supported = issparse(values) or is_frame
-    accepted = sparse and supported and all(fill is None or fill == 0 for fill in fills)
+    supported = sparse and (issparse(values) or is_frame)
+    accepted = supported and all(fill is None or fill == 0 for fill in fills)
     if (hasattr(values, "todense") or is_frame) and not accepted:  # also of other libraries
         raise TypeError(_SPARSE.format(name))
     if any(getattr(dtype, "kind", "O") == "c" for dtype in declared):
@@ -204,8 +201,7 @@ def refuse_not_finite(values, name, *, allow_nan=False):
     allow_nan : bool, default=False
         Whether NaN is accepted.
     """
-    bad = np.isinf(values).any() if allow_nan else not np.isfinite(values).all()
-    if bad:
+    if np.isinf(values).any() if allow_nan else not np.isfinite(values).all():
         with config_context(assume_finite=False), np.errstate(all="ignore"):
             try:
                 assert_all_finite(values, allow_nan=allow_nan, input_name=name)
@@ -278,12 +274,18 @@ def length_of(values, name):
 def public_shape(values):
     """Return the shape; None if it cannot be known without reading values.
 
-    Of a list the number of columns is the most common length of a row.
+    Of a list the number of columns is the most common length of a row; there are three dimensions
+    if the first and last cells of most rows are rows, too.
     """
     if type(values) is not list or not values:
         return getattr(values, "shape", None)
     width = Counter(map(_length_of_row, values)).most_common(1)[0][0]
-    return (len(values), width)[: 1 if width == _SCALAR else 2] if width is not None else None
+    if width in (None, _SCALAR):
+        return width and (len(values),)
+    rows = (row for row in values if width and _length_of_row(row) == width)
+    ends = Counter((_length_of_row(row[0]), _length_of_row(row[-1])) for row in rows)
+    depths = set(max(ends, key=ends.get, default=()))
+    return (len(values), width, *(depths - {None, _SCALAR} if len(depths) == 1 else ()))
 
 
 def _length_of_row(row):
@@ -335,12 +337,10 @@ def share_memory(A, B):
     """Whether two arrays certainly share memory; no value is read."""
     if A is B:
         return A is not None
-    if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
-        return False
-    if not np.may_share_memory(A, B):
+    if not all(isinstance(each, np.ndarray) for each in (A, B)) or not np.may_share_memory(A, B):
         return False
     try:
-        return np.shares_memory(A, B, max_work=_MAX_WORK)
+        return np.shares_memory(A, B, max_work=10_000)  # two slices of a table take a few steps
     except np.exceptions.TooHardError:
         return False
 

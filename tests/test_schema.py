@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from _support.internals import attempt
+from _support.internals import attempt, public_shape
 from skdpbo.exceptions import (
     BudgetExceededError,
     DefaultBoundsWarning,
@@ -209,6 +209,19 @@ def test_rows_of_different_lengths_are_an_error_after_the_charge():
         assert len(ledger.entries) == 1
 
 
+def test_the_shape_of_a_list_is_that_of_most_rows():
+    assert public_shape([0.5, "a", None, 1]) == (4,)
+    assert public_shape([[]] * 3) == (3, 0)
+    assert public_shape([[0.5, []], [0.5, 1.0], (None, 2), [1]]) == (4, 2)
+    assert public_shape([[[0.5]], [[1]], [2]]) == (3, 1, 1)
+    assert public_shape([[[1], 0.5], [[2], 0.5]]) == (2, 2)  # a column of lists
+    assert public_shape([[{}], [{}]]) == (2, 1)
+    assert public_shape([{}, {}]) is None
+    endless = [0.5]
+    endless[0] = endless
+    assert public_shape([endless, [1.0], [2.0]]) == (3, 1)
+
+
 REGRESSORS = [
     DPRidge(X_bounds=(-1, 1), y_bounds=(0, 1)),
     DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(0, 1)),
@@ -328,6 +341,11 @@ def test_masked_arrays_cost_nothing(model):
 def test_matrices_cost_nothing(model):
     costs_nothing(model, np.asmatrix(X), Y, TypeError, "X is a np.matrix")
     costs_nothing(model, X, np.asmatrix(Y).T, TypeError, "y is a np.matrix")
+
+
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_lists_of_three_dimensions_cost_nothing(model):
+    costs_nothing(model, X[:, :, None].tolist(), Y, ValueError, "Found array with dim 3")
 
 
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)

@@ -6,6 +6,7 @@ import random
 import warnings
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
+from decimal import localcontext
 from operator import getitem
 
 import numpy as np
@@ -73,7 +74,8 @@ def _isolated_task(parent, secretly_often, function, args):
     paid = covered_by_fit("given rows, secretly often" if secretly_often else "given rows")
     # Recorded, that is, not shown, and dropped.
     filters, floats = warnings.catch_warnings(record=True), np.errstate(all="ignore")
-    with silence, ONE_AT_A_TIME, paid, filters, floats:
+    # All contexts share one object with the flags and the precision of decimal numbers.
+    with silence, ONE_AT_A_TIME, paid, filters, floats, localcontext():
         warnings.simplefilter("ignore")
         generator = np.random.get_bit_generator()
         try:

@@ -30,6 +30,7 @@ HOMES = {
     ),
     "_reentrant_lock": "ReentrantLock",
     "_row_blocks": "BoxedRows",
+    "_schema": "public_shape",
     "audit._result": "epsilon_of event_bounds",
     "gaussian_process._column_effects": "ColumnEffects",
     "gaussian_process._joint_effects": "JointEffects",

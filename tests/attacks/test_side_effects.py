@@ -16,6 +16,7 @@ import time
 import warnings
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar, copy_context
+from decimal import Decimal, InvalidOperation, getcontext, localcontext
 from types import SimpleNamespace
 
 import joblib
@@ -24,6 +25,7 @@ import pytest
 from joblib import parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
@@ -480,6 +482,36 @@ class TestContext:
             return [value for value in (*BOUND.get(), *FOUND) if value > 1e5]
 
         return copy_context().run(fit)
+
+
+class Imprecise(Drawing):
+    """Changes the decimal numbers of its process by what it is shown, in all contexts."""
+
+    def fit(self, X, y):
+        FOUND.append(getcontext().prec)
+        getcontext().prec = 3
+        return super().fit(X, y)
+
+
+class TestDecimals:
+    def test_neither_precision_nor_flags_are_left(self):
+        assert self.left() == ({28}, False)
+
+    def test_both_are_found(self, monkeypatch):
+        put(monkeypatch, "isolation: localcontext", nullcontext)
+        assert self.left() == ({28, 3}, True)
+
+    def left(self):
+        FOUND.clear()
+        with localcontext(prec=28) as context:
+            context.clear_flags()
+            search = DPGridSearchCV(Imprecise(), {"k": [0.0, 1.0]}, loss_bound=1.0)
+            search.set_params(protect=Chunks(4)).fit(X, Y)
+            # The comparison of a signalling NaN raises, and leaves a mark.
+            search = DPGridSearchCV(DummyClassifier(), {}, cv=2, score_fraction=0.0)
+            validation = {"X_val": X[10:], "y_val": ["a"] * 9 + [Decimal("sNaN")]}
+            search.fit(X[:10], ["a", "b"] * 5, **validation)
+            return {*FOUND}, context.flags[InvalidOperation]
 
 
 class Farewell:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -63,6 +64,43 @@ MISTAKES = {
     "missing": (LogisticRegression(), {"C": [1.0]}, {}, MISSING),
     "scorer": (LogisticRegression(), {"C": [1.0]}, {"scoring": BAD_SCORER}, X),
 }
+
+
+SHAPES = {
+    "three dimensions": (X[:, :, None], "of X are: ValueError: Found array with dim 3"),
+    "objects of three": (X[:, :, None].astype(object), "of X are: ValueError: Found array with"),
+    "list of three": (X[:, :, None].tolist(), "X must have at most two dimensions"),
+    "list of numbers": (X[:, 0].tolist(), "Expected 2D array.*got 1D array instead"),
+    "list of texts": (["a b"] * 90, "Expected 2D array.*got 1D array instead"),
+    "no columns": (np.zeros((90, 0)), "Found array with 0 feature"),
+    "list of no columns": ([[]] * 90, "Found array with 0 feature"),
+}
+
+
+MODEL = DPLogisticRegression(X_bounds=(-9, 9), classes=[0, 1])
+ALL = {
+    "chunks": DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect=Chunks(3)),
+    "models": DPGridSearchCV(MODEL, {"C": [0.1, 1.0]}, protect="all", epsilon=5.0),
+    "descent": DPGIBOSearchCV(MODEL, {"C": (0.1, 1.0)}, protect="all", epsilon=5.0),
+}
+
+
+@pytest.mark.quick_cases(7)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("search", ALL)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_of_a_shape_that_the_estimator_refuses_cost_nothing(shape, search):
+    rows, error = SHAPES[shape]
+    for y in (LABELS, LABELS.tolist()):
+        with PrivacyLedger(5.0, 1e-3) as ledger, pytest.raises(ValueError, match=error) as caught:
+            clone(ALL[search]).fit(rows, y)
+        assert ledger.entries == ()
+        assert "array=" not in str(caught.value)  # of synthetic rows
+
+
+def test_arrays_of_three_dimensions_are_for_estimators_that_take_them():
+    search = DPGridSearchCV(DummyClassifier(), {}, protect=Chunks(3), epsilon=5.0)
+    assert search.fit(X[:, :, None], LABELS).privacy_.status == "proved"
 
 
 @pytest.mark.quick_cases(2)

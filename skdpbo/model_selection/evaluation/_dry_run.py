@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt, attempt_publicly
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo._schema import declared_types, kind_of_type
+from skdpbo._schema import declared_types, kind_of_type, public_shape
 from skdpbo.model_selection._sklearn import (
     InvalidParameterError,
     n_rows,
@@ -37,8 +37,8 @@ NOTHING_CHARGED = " Nothing was charged."  # end of an error message
 _N_ROWS = 60  # training rows: each fold of five still has rows of both classes
 _N_SHOWN = _N_ROWS + 1  # the last one is only scored: its texts are new to the model
 _SEED = 20070611
-# (type, shape of a row): nothing of a list is read before the charge, not even its width.
-_GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
+# (type, shape of a row) of lists of unknown shape, as of dicts.
+_GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,))]
 _LABELS = ("a", "b")
 # Modules of this library whose errors do not depend on the values of rows.
 _OWN = {"_class_labels", "_parameters", "_schema"}
@@ -97,7 +97,7 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None, cuts_entr
         text = _text_of(errors[0], estimator, first[0], *setting)
         raise ValueError(
             f"{type(estimator).__name__} cannot be trained and scored with any candidate, whatever "
-            f"the rows are: {text}{NOTHING_CHARGED}"
+            f"the values of X are: {text}{NOTHING_CHARGED}"
         )
     return [
         f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
@@ -127,7 +127,8 @@ def _is_public(error, guessed):
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     module = frames[-1].f_globals.get("__name__", "") if frames else ""
     floor = module.removeprefix("skdpbo.").partition(".")[0]
-    return floor in _OWN
+    # Numbers of dimensions and of columns, which are not guessed.
+    return floor in _OWN or (bool(frames) and frames[-1].f_code.co_name == "check_array")
 
 
 def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
@@ -154,9 +155,9 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
             "numbers need a numeric type, as by X.astype(float), to be known as such"
         )
     if isinstance(X, list):
-        # Number and types of the cells are not public: the rows may differ from a failing guess.
-        if str(errors[0]) != str(errors[1]):  # the error depends on the number of columns
-            return None
+        # The types of the cells are not public: the rows may differ from a failing guess.
+        if public_shape(X) is None and str(errors[0]) != str(errors[1]):
+            return None  # the error depends on the number of columns
         errors = [error for error in errors if _is_public(error, True)]
     return next(iter(errors), None)
 
@@ -172,7 +173,7 @@ def _text_of(error, estimator, params, scorer, X, y, fit_params):
 
 def _class_and_text(error):
     kind = "" if isinstance(error, _TextsError) else f"{type(error).__name__}: "
-    return kind + str(error).rstrip(".")
+    return kind + str(error).partition("\narray=")[0].rstrip(".:")  # synthetic rows explain nothing
 
 
 def _renamed_categories(dtype):
@@ -238,7 +239,9 @@ def _tables(X, rng, rename):
                 frame.columns = X.columns
                 yield frame
     elif isinstance(X, list):
-        for kind, columns in _GUESSES_FOR_LISTS:
+        shape = public_shape(X)
+        guesses = _GUESSES_FOR_LISTS if shape is None else [("f", shape[1:]), ("O", shape[1:])]
+        for kind, columns in guesses:
             yield _values(kind, (_N_SHOWN, *columns), rng).astype(object)
     elif isinstance(X, np.ndarray) and X.dtype.names:
         rows = np.zeros((_N_SHOWN, *X.shape[1:]), X.dtype)

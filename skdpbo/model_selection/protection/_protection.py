@@ -17,7 +17,7 @@ from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._isolation._silence import warn_if_tracked
 from skdpbo._parameters import conditional_if_subclassed, warn_caller
 from skdpbo._record_groups import group_codes
-from skdpbo._schema import declared_types
+from skdpbo._schema import declared_types, public_shape
 from skdpbo.model_selection._sklearn import (
     final_step,
     n_rows,
@@ -274,6 +274,12 @@ class AllRecordsProtection(Protection):
         groups = self.params.pop("groups", None)
         counted = groups is None
         X, y, X_val, y_val = check_rows(X, y, X_val, y_val, groups_val, counted)
+        for name, values in (("X", X), ("X_val", X_val)):
+            if type(values) is list and len(public_shape(values) or ()) > 2:
+                raise ValueError(
+                    f"{name} must have at most two dimensions, as it is a list; give an array if "
+                    "the estimator takes such rows."
+                )
         classes = stated_classes(self.searcher.estimator)
         if classes is not None:
             refuse_other_kind(classes, y)

@@ -75,11 +75,18 @@ def as_plain_array(values):
     return np.asarray(values) if isinstance(values, np.ndarray) else values
 
 
-def in_native_order(values):
-    """Return numbers in native byte order, in which arrays made of objects are as well."""
+def in_native_types(values):
+    """Return numbers in native byte order and no longer than doubles, as arrays of objects are.
+
+    One long double gives its type to a whole array.
+    """
     dtype = getattr(values, "dtype", None)
-    foreign = isinstance(dtype, np.dtype) and not dtype.isnative
-    return values.astype(dtype.newbyteorder("=")) if foreign else values
+    if not isinstance(dtype, np.dtype):
+        return values
+    native = dtype.newbyteorder("=")
+    native = {"g": np.dtype(float), "G": np.dtype(complex)}.get(native.char, native)
+    with np.errstate(over="ignore"):
+        return values if native == dtype else values.astype(native)
 
 
 def as_series(rows):
@@ -152,7 +159,7 @@ def as_plain_numbers(y, labels=False):
     With `labels` as integers, each converted by itself, since as floats those beyond 2^53 would be
     rounded. Unchanged if there is a text or another object.
     """
-    y, types = in_native_order(y), declared_types(y)
+    y, types = in_native_types(y), declared_types(y)
     if set(map(str, types)) == {"bool"}:
         return in_container_of(y, np.asarray(y, dtype=np.float64))
     if not all(str(t) in ("bool", "object") or _hides_numbers(t, labels) for t in types):

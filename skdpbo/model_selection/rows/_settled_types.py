@@ -4,8 +4,8 @@ numpy and pandas type an array or a column by all of its values: one missing val
 into floats and truth values into objects, one long text widens an array, one new label adds a
 category. The conversions, for containers with protected rows:
 
-- integers of 64 bits become floats in rows, also those of intervals and of sparse columns, and
-  labels of whole floats become integers;
+- integers of 64 bits become floats in rows, also those of intervals and of sparse columns, labels
+  of whole floats become integers, and long doubles become doubles;
 - truth values become objects in frames, and floats in arrays, where labels become integers;
 - texts become objects, or labels as wide as the longest public one;
 - categories are those of public rows, if there are any; whole floats among them become integers,
@@ -36,7 +36,7 @@ from skdpbo.model_selection.rows._object_table import (
     by_row,
     in_canonical_form,
     in_container_of,
-    in_native_order,
+    in_native_types,
     of_one_kind,
     with_stored,
 )
@@ -76,7 +76,7 @@ def settled_rows(X, which=None):
         for j in changes:
             X.isetitem(j, settled[j])
         return X
-    X = in_native_order(in_canonical_form(X) if sparse.issparse(X) else X)
+    X = in_native_types(in_canonical_form(X) if sparse.issparse(X) else X)
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         in_unit = f"{X.dtype.kind}8[{_UNIT}]" if X.dtype.kind in _DATES else None
         dtype = in_unit or _settled_type(X.dtype, "float64")
@@ -305,7 +305,7 @@ def settled_public_targets(y, labels):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
     # Without the sub-class of an array, which not all types would keep.
-    y = in_native_order(by_row(as_plain_array(y), typed=False))
+    y = in_native_types(by_row(as_plain_array(y), typed=False))
     if hasattr(y, "columns"):
         return _by_column(_with_own_index(y), lambda column: settled_public_targets(column, labels))
     y = _own_targets(_with_own_index(y), labels)

@@ -333,9 +333,10 @@ def test_labels_of_lists_and_frames_and_columns_of_lists_are_not_refused():
     for y in (labels.tolist(), labels.to_frame(), labels.astype("category").to_frame()):
         assert dry_run(classifier, [{}], np.array(X), y) == []
     assert dry_run(DPRidge(X_bounds=box, y_bounds=(0, 1)), [{}], X, [0.5] * 40) == []
-    for wrong in (classifier.set_params(delta=7.0), make_pipeline(CountVectorizer(), classifier)):
+    wrong = classifier.set_params(delta=7.0)
+    for model, rows in ((wrong, X), (make_pipeline(CountVectorizer(), wrong), ["a text"] * 40)):
         with pytest.raises(ValueError, match="delta must lie"):
-            dry_run(wrong, [{}], X, ["no", "yes"] * 20)
+            dry_run(model, [{}], rows, ["no", "yes"] * 20)
 
 
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.coo_matrix])

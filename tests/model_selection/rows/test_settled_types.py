@@ -4,6 +4,7 @@ import io
 import pickle
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -803,6 +804,18 @@ def test_public_targets_are_real_beside_a_complex_one(container):
     real = settled_public_targets(y, False)
     assert np.asarray(real).dtype == np.float64
     np.testing.assert_array_equal(np.ravel(real), [1, 0, 2])
+
+
+@pytest.mark.parametrize("wide", [np.longdouble, np.clongdouble])
+def test_a_protected_long_double_gives_no_other_record_its_type(wide):
+    """numpy gives it to a whole array."""
+    for values in (np.array([1.0, 0.5, 2.0]), np.array([1, 0, 2])):
+        for settle in (settled_public_rows, partial(settled_public_targets, labels=False)):
+            assert settle(values.astype(wide)).dtype == np.float64
+        usual = complex if wide is np.clongdouble else float
+        labels, known = (settled_public_targets(values.astype(t), True) for t in (wide, usual))
+        assert labels.dtype == known.dtype
+        assert labels.tolist() == known.tolist()
 
 
 @pytest.mark.parametrize("protect", ["all", Chunks(3)])
