@@ -175,11 +175,12 @@ def test_a_bound_that_a_scorer_has_is_changed_there(target, advice):
 @pytest.mark.parametrize(
     "search", [DPGridSearchCV(ZERO, {}), DPBayesSearchCV(ZERO, {}, mechanism="gaussian")]
 )
-def test_a_low_bound_is_followed_by_one_in_plain_digits_before_the_charge(search):
-    X, y = np.zeros((40, 1)), np.full(40, 15.0)
+@pytest.mark.parametrize(("target", "enough"), [(15.0, 220), (1e200, 2)])  # its square is infinite
+def test_a_low_bound_is_followed_by_one_in_plain_digits_before_the_charge(search, target, enough):
+    X, y = np.zeros((40, 1)), np.full(40, target)
     as_error = warnings.catch_warnings(action="error", category=LowBoundWarning)
     with PrivacyLedger(epsilon=5.0, delta=0.1) as ledger:
-        with as_error, pytest.raises(LowBoundWarning, match=r"take loss_bound=220\.$"):
+        with as_error, pytest.raises(LowBoundWarning, match=rf"take loss_bound={enough}\.$"):
             search.set_params(loss_bound=1.0).fit(X, y, X_val=X[:20].copy(), y_val=y[:20])
         assert not ledger.entries
 
