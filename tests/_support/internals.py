@@ -122,7 +122,7 @@ HOMES = {
     ),
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._train_and_score": (
-        "SEED isolated_outcomes mean_losses try_scorer"
+        "SEED isolated_outcomes mean_losses train try_scorer"
     ),
     "_isolation._estimator_parts": "parts_inside separate_copy",
     "_isolation._isolated_calls": (

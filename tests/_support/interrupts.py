@@ -6,6 +6,8 @@ import signal
 import sys
 from contextlib import suppress
 
+from joblib import parallel_config
+
 # Of C: Python notices a signal of a tracer in Python in the tracer itself.
 _SEND = ctypes.PyDLL(None).PyErr_SetInterrupt
 _SEND.argtypes, _SEND.restype = [ctypes.py_object] * 3, None
@@ -48,7 +50,8 @@ def interrupted(call, modules, at):
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        with suppress(KeyboardInterrupt):
+        # An interrupt may come before the end of a block of joblib's own, which would stay.
+        with parallel_config(), suppress(KeyboardInterrupt):
             sys.settrace(trace)
             call()
             sys.settrace(None)

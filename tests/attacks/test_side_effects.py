@@ -22,7 +22,7 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
-from joblib import parallel_config
+from joblib import Parallel, parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyClassifier
@@ -722,16 +722,12 @@ class TestInterruptedPuttingBack:
         attributes = [getattr(owner, name) for owner, name in (*self.CHANGED, *self.CACHED)]
         return [*attributes, logging.root.manager.disable, warnings.filters[:]]
 
-    def isolation_is_interrupted(self, at):
-        with parallel_config():  # an interrupt may come before the end of joblib's own block
-            return interrupted(lambda: in_isolation(abs, 1), self.MODULES, at)
-
     def left(self, monkeypatch):
         """Return the number of places at which something stays, and put it back."""
         for owner, name in (*self.CHANGED, *self.CACHED):
             monkeypatch.setattr(owner, name, getattr(owner, name))
         before, found, at = self.state(), 0, 1
-        while self.isolation_is_interrupted(at):
+        while interrupted(lambda: in_isolation(abs, 1), self.MODULES, at):
             found += self.state() != before
             # Python's own, between taking it and the next instruction: other threads would wait.
             while logging._lock._is_owned():
@@ -763,6 +759,16 @@ class TestInterruptedPuttingBack:
         put(monkeypatch, "silence: _Undo.close", close)
         monkeypatch.setattr(self, "MODULES", (*self.MODULES, __name__))
         assert self.left(monkeypatch) > 0
+
+
+def test_settings_of_joblib_are_put_back():
+    def largest_copy():
+        settings = vars(Parallel(n_jobs=2))
+        return settings.get("_backend_kwargs", settings.get("_backend_args"))["max_nbytes"]
+
+    with parallel_config(max_nbytes=1000):
+        assert run_isolated(largest_copy, [()], n_jobs=1, pre_dispatch=1) == [None]
+        assert largest_copy() == 1000
 
 
 class LockOfPython:

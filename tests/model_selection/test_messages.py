@@ -13,6 +13,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KernelDensity
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _support.scorings import installed, scoring_of
@@ -175,13 +176,22 @@ def test_a_bound_that_a_scorer_has_is_changed_there(target, advice):
 @pytest.mark.parametrize(
     "search", [DPGridSearchCV(ZERO, {}), DPBayesSearchCV(ZERO, {}, mechanism="gaussian")]
 )
-def test_a_low_bound_is_followed_by_one_in_plain_digits_before_the_charge(search):
-    X, y = np.zeros((40, 1)), np.full(40, 15.0)
+@pytest.mark.parametrize(("target", "enough"), [(15.0, 220), (1e200, 2)])  # its square is infinite
+def test_a_low_bound_is_followed_by_one_in_plain_digits_before_the_charge(search, target, enough):
+    X, y = np.zeros((40, 1)), np.full(40, target)
     as_error = warnings.catch_warnings(action="error", category=LowBoundWarning)
     with PrivacyLedger(epsilon=5.0, delta=0.1) as ledger:
-        with as_error, pytest.raises(LowBoundWarning, match=r"take loss_bound=220\.$"):
+        with as_error, pytest.raises(LowBoundWarning, match=rf"take loss_bound={enough}\.$"):
             search.set_params(loss_bound=1.0).fit(X, y, X_val=X[:20].copy(), y_val=y[:20])
         assert not ledger.entries
+
+
+def test_a_low_bound_of_a_loss_without_targets_is_reported():
+    scorer = make_per_record_scorer(
+        lambda y, p: 5.0 - p, bound=1.0, response_method="score_samples"
+    )
+    search = DPGridSearchCV(KernelDensity(), {}, scoring=scorer, epsilon=10.0)
+    assert LowBoundWarning in dict(warnings_of(search, X=X[:120], X_val=X[120:]))
 
 
 RATIOS_AND_ROOTS = [

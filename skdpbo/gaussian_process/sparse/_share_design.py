@@ -89,12 +89,12 @@ def _normalised(shares):
 
 
 class _Design:
-    r"""Expected errors as functions of the shares p, in units of the kernels' variances.
+    r"""Expected errors as functions of the shares alpha, in units of the kernels' variances.
 
-    With :math:`u = \sum_k p_k k_k(Z, x)` the sums :math:`\sum u y` have the noise covariance
+    With :math:`u = \sum_k \alpha_k k_k(Z, x)` the sums :math:`\sum u y` have the noise covariance
     :math:`\sigma_a^2 \bar K`. These are the sums of the whitened features in other coordinates, in
-    which u and :math:`\bar K` are linear in p. The number of directions is at most that of support
-    points.
+    which u and :math:`\bar K` are linear in alpha. The number of directions is at most that of
+    support points.
     """
 
     def __init__(self, parts, statistics, many=False):

@@ -140,7 +140,9 @@ class FoldLosses:
         if share <= _COMMON and not (has_score and abs(bias) > _BIAS):
             return
         # A bound that few enough records exceed, at least twice the present one.
-        enough = max(float(np.quantile(losses, 1 - _COMMON / 2)), 2 * scorer.bound, enough)
+        # A loss, not a point between two: the largest may be infinite.
+        common = float(np.quantile(losses, 1 - _COMMON / 2, method="higher"))
+        enough = max(common, 2 * scorer.bound, enough)
         enough = enough if np.isfinite(enough) else 2 * scorer.bound
         # A ratio or a root has other units than its losses.
         loss = "" if given.is_mean else f" (by {given.nearest_mean})"

@@ -174,7 +174,7 @@ class TrialLaw:
         """
         if check_count(k, "k", least=0) == 0:
             return 1.0
-        return 0.0 if self.gamma == 1 else float(betainc(k, self.eta + 1, 1 - self.gamma))
+        return float(betainc(k, self.eta + 1, 1 - self.gamma))
 
     def hit_probability(self, share: float) -> float:
         """Probability that at least one trial draws from the best `share` of the candidates.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 
-from _support.internals import isolated_outcomes, resolve_scorer
+from _support.internals import isolated_outcomes, resolve_scorer, train
 
 X = np.arange(16.0)[:, None]
 
@@ -35,3 +35,17 @@ def test_a_record_that_cannot_be_scored_is_found_by_halves():
     losses = isolated_outcomes(model, scorer, rows, np.zeros(16))
     assert np.flatnonzero(losses).tolist() == [3]
     assert model.sizes[0] == model.sizes[-1] == 16
+
+
+class InPlace(DummyRegressor):
+    def fit(self, X, y):
+        X[:], y[:] = 0, 0
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("rows", [None, np.arange(16)])
+def test_a_training_changes_no_rows_of_the_user(rows):
+    inputs, targets = X + 1, np.ones(16)
+    train(InPlace(), inputs, targets, {}, rows=rows)
+    assert inputs.all()
+    assert targets.all()

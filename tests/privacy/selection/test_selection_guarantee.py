@@ -365,7 +365,11 @@ class TestPapernotSteinke:
 
     @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("eta", [0, 0.5, 1, 2])
-    @pytest.mark.parametrize(("mu", "mean", "delta"), [(0.2, 10, 1e-5), (0.05, 200, 1e-8)])
+    # The rank of the last two is of the least order, 1.
+    @pytest.mark.parametrize(
+        ("mu", "mean", "delta"),
+        [(0.2, 10, 1e-5), (0.05, 200, 1e-8), (1.4, 2, 1e-5), (4.0, 3, 1e-5)],
+    )
     def test_gaussian(self, eta, mu, mean, delta):
         expected = self.oracle("GaussianDpEvent", (1 / mu,), mean, eta, delta, self.ORDERS)
         found = self.ours(gaussian(mu), mean, eta, delta)
