@@ -306,6 +306,17 @@ class TestAll:
         assert is_regressor(search)
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+@pytest.mark.parametrize("groups", [{}, {"groups": [0, 1]}])
+def test_two_rows_are_enough_to_set_one_apart(groups):
+    search = DPGridSearchCV(DummyRegressor(), {}, guide=False, loss_bound=1.0, score_fraction=0)
+    X, y = np.zeros((2, 1)), np.zeros(2)
+    assert search.fit(X, y, **groups).best_params_ == {}
+    one = {name: labels[:1] for name, labels in groups.items()}
+    with pytest.raises(ValueError, match=r"at least 2 (rows|groups) are needed"):
+        search.fit(X[:1], y[:1], **one)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 def test_another_protection_leaves_nothing_of_the_last():

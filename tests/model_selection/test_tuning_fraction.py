@@ -169,6 +169,11 @@ def test_bad_fractions_are_refused(fraction):
         trainings(selection={"tuning_fraction": fraction})
 
 
+def test_a_fraction_of_one_row_is_refused():
+    with pytest.raises(ValueError, match="fewer than 2 rows to train and to score"):
+        search(selection={"tuning_fraction": 0.1}).fit(ROWS[:10], np.zeros(10))
+
+
 @pytest.mark.slow
 def test_declared_costs_cannot_be_raised():
     declared = {"estimator_guarantee": PrivacyGuarantee(epsilon=0.01)}
