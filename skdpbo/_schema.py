@@ -201,7 +201,7 @@ def refuse_not_finite(values, name, *, allow_nan=False):
     allow_nan : bool, default=False
         Whether NaN is accepted.
     """
-    if np.isinf(values).any() if allow_nan else not np.isfinite(values).all():
+    if (np.isinf(values) if allow_nan else ~np.isfinite(values)).any():
         with config_context(assume_finite=False), np.errstate(all="ignore"):
             try:
                 assert_all_finite(values, allow_nan=allow_nan, input_name=name)
