@@ -872,6 +872,30 @@ MISTAKES += [
     ),
     (
         "privacy/selection/_selection_total.py",
+        "if order >= 1 else log_rank",
+        "",
+        "tests/privacy/selection/test_selection_guarantee.py -k gaussian",
+    ),
+    (
+        "_isolation/_silence.py",
+        "            self._config.unregister()",
+        "            pass",
+        "tests/attacks/test_side_effects.py -k joblib",
+    ),
+    (
+        "model_selection/evaluation/_train_and_score.py",
+        "np.arange(n_rows(X)) if rows is None else rows",
+        "rows",
+        f"{_SEARCH}/evaluation/test_train_and_score.py",
+    ),
+    (
+        "model_selection/evaluation/_fold_losses.py",
+        'method="higher"',
+        'method="linear"',
+        f"{_SEARCH}/test_messages.py -k low_bound",
+    ),
+    (
+        "privacy/selection/_selection_total.py",
         "distance = statistical_distance + failure",
         "distance = statistical_distance",
         "tests/attacks/test_private_selection_bounds.py -k charged_to_delta",
