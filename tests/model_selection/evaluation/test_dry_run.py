@@ -332,7 +332,8 @@ def test_labels_of_lists_and_frames_and_columns_of_lists_are_not_refused():
     labels = pd.Series(["no", "yes"] * 20)
     for y in (labels.tolist(), labels.to_frame(), labels.astype("category").to_frame()):
         assert dry_run(classifier, [{}], np.array(X), y) == []
-    assert dry_run(DPRidge(X_bounds=box, y_bounds=(0, 1)), [{}], X, [0.5] * 40) == []
+    for rows in (X, [np.array(row) for row in X]):  # of arrays the shape is unknown
+        assert dry_run(DPRidge(X_bounds=box, y_bounds=(0, 1)), [{}], rows, [0.5] * 40) == []
     wrong = classifier.set_params(delta=7.0)
     for model, rows in ((wrong, X), (make_pipeline(CountVectorizer(), wrong), ["a text"] * 40)):
         with pytest.raises(ValueError, match="delta must lie"):
