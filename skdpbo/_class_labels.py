@@ -1,5 +1,7 @@
 """Labels of protected records, and their positions among the public classes."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
@@ -20,7 +22,7 @@ NO_LABEL = np.iinfo(np.int64).min  # code, in integer labels, of a missing or un
 class ProbabilityClassifier(ClassifierMixin):
     """Mixin of private classifiers with probabilities."""
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`.
 
         Parameters

@@ -97,7 +97,9 @@ class GaussianEstimator(PrivateEstimator):
         """Return the public box of X; `counted`: whether the number of rows is public."""
         return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
-    def privacy_guarantee(self, n_samples=None, *, groups=False):
+    def privacy_guarantee(
+        self, n_samples: int | None = None, *, groups: bool = False
+    ) -> PrivacyGuarantee:
         """Return the guarantee of `fit`; needs no data.
 
         Parameters

@@ -5,6 +5,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,14 @@ class Secrets:
     (True, False)
     """
 
-    def __init__(self, values=(), *, predicate=None, rtol=1e-9, digits=4):
+    def __init__(
+        self,
+        values: Any = (),
+        *,
+        predicate: Callable[[Any], bool] | None = None,
+        rtol: float = 1e-9,
+        digits: int = 4,
+    ) -> None:
         values = as_array(values)
         if isinstance(values, np.ndarray):
             values = values.ravel().tolist()
@@ -78,7 +86,7 @@ class Secrets:
             for digits in range(self.digits, 17)
         }
 
-    def in_text(self, text):
+    def in_text(self, text: str) -> bool:
         """Return whether a text contains a secret text or number.
 
         Parameters
@@ -103,7 +111,7 @@ class Secrets:
                 return True
         return False
 
-    def in_bytes(self, data):
+    def in_bytes(self, data: Any) -> bool:
         """Return whether bytes contain a secret text or double.
 
         Parameters
@@ -118,7 +126,7 @@ class Secrets:
         """
         return any(pattern in data for pattern in self._patterns)
 
-    def is_number(self, value):
+    def is_number(self, value: Any) -> bool:
         """Return whether a number equals a secret one, up to its sign.
 
         Parameters
@@ -135,7 +143,7 @@ class Secrets:
             abs(abs(value) - abs(secret)) <= self.rtol * abs(secret) for secret in self.numbers
         )
 
-    def match(self, value):
+    def match(self, value: Any) -> bool:
         """Return whether an object itself, apart from its contents, is secret.
 
         Parameters
@@ -162,7 +170,7 @@ class Secrets:
         number, _ = attempt(float, value)  # None for an integer too large for a float
         return number is not None and self.is_number(number)
 
-    def absent_from(self, array):
+    def absent_from(self, array: np.ndarray) -> bool:
         """Return whether no item of an array is secret; False if items must be visited.
 
         Parameters
@@ -185,7 +193,7 @@ class Secrets:
             )
 
 
-def leak_scan(thing, secrets, *, texts=()):
+def leak_scan(thing: Any, secrets: Any, *, texts: Iterable[str] = ()) -> list[Leak]:
     """Search an object for secrets, in itself, its pickle, its repr and its HTML.
 
     Parameters

@@ -4,7 +4,9 @@ import math
 import numbers
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -20,16 +22,16 @@ _FAR = 1e3  # interquartile ranges
 
 
 def likelihood_ratio_audit(
-    release,
-    data,
-    neighbour,
+    release: Any,
+    data: Any,
+    neighbour: Any,
     *,
-    n_runs=2000,
-    statistic=None,
-    delta=0.0,
-    target="epsilon",
-    false_alarm=1e-6,
-):
+    n_runs: int = 2000,
+    statistic: Callable[[Any], float] | None = None,
+    delta: float = 0.0,
+    target: str = "epsilon",
+    false_alarm: float = 1e-6,
+) -> AuditResult:
     """Run a release on two neighbouring data sets and bound its privacy loss from below.
 
     Half of the runs choose the event that separates the data sets best; the other half bound its
@@ -86,7 +88,14 @@ def likelihood_ratio_audit(
     return audit_samples(*outputs, delta=delta, target=target, false_alarm=false_alarm)
 
 
-def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-6):
+def audit_samples(
+    first: Any,
+    second: Any,
+    *,
+    delta: float = 0.0,
+    target: str = "epsilon",
+    false_alarm: float = 1e-6,
+) -> AuditResult:
     """Bound a privacy loss from independent releases on two neighbouring data sets.
 
     Parameters
@@ -123,14 +132,14 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     rows = [[_comparable(output) for output in as_array(each)] for each in (first, second)]
     learning, holding = ([each[part::2] for each in rows] for part in (0, 1))
     name, score = learned_statistic(*learning)
-    threshold, swap = _best_threshold(
-        *(score(each) for each in learning), delta, target, false_alarm
-    )
-    hits = [int(np.count_nonzero(score(each) >= threshold)) for each in holding]
-    runs = [len(each) for each in holding]
+    a, b = (score(each) for each in learning)
+    threshold, swap = _best_threshold(a, b, delta, target, false_alarm)
     if swap:
-        hits, runs = hits[::-1], runs[::-1]
-    low, high = event_bounds(*hits, *runs, false_alarm)  # Clopper and Pearson: exact
+        holding = holding[::-1]
+    hits, other = (int(np.count_nonzero(score(each) >= threshold)) for each in holding)
+    runs = [len(each) for each in holding]
+    # Clopper and Pearson: exact.
+    low, high = event_bounds(hits, other, runs[0], runs[1], false_alarm)
     return AuditResult(
         low=float(low),
         high=float(high),
@@ -250,7 +259,7 @@ def _table(outputs):
     return np.array([np.ravel(np.asarray(output, dtype=float)) for output in outputs])
 
 
-def normal_mu_bound(first, second, *, false_alarm=1e-6):
+def normal_mu_bound(first: Any, second: Any, *, false_alarm: float = 1e-6) -> float:
     r"""Bound mu below from a statistic that is normal, with one variance, on both data sets.
 
     The log-likelihood ratio of a release with Gaussian noise is such a statistic; its means differ

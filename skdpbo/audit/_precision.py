@@ -2,16 +2,25 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from skdpbo.audit._likelihood import audit_samples
+from skdpbo.audit._result import AuditResult
 from skdpbo.privacy._checks import check_count, check_positive
 
 
 def precision_audit(
-    release, data, neighbour, *, step=None, n_runs=2000, delta=0.0, false_alarm=1e-6
-):
+    release: Any,
+    data: Any,
+    neighbour: Any,
+    *,
+    step: float | None = None,
+    n_runs: int = 2000,
+    delta: float = 0.0,
+    false_alarm: float = 1e-6,
+) -> AuditResult:
     """Bound the privacy loss of a release from the last binary digits of its numbers alone.
 
     Floating-point noise reaches only some numbers, and the reachable set depends on the value to
@@ -57,7 +66,7 @@ def precision_audit(
     return audit_samples(*labels, delta=delta, false_alarm=false_alarm)
 
 
-def last_digits(values, step=None, modulus=16):
+def last_digits(values: Any, step: float | None = None, modulus: int = 16) -> list[str]:
     """Label each number by its last nonzero binary digit, or by its place on a lattice.
 
     Parameters
@@ -84,9 +93,8 @@ def last_digits(values, step=None, modulus=16):
     """
     values = [float(value) for value in np.ravel(values)]
     check_count(modulus, "modulus", least=2)
-    if step is not None:
-        step = check_positive(step, "step")
-    return [_label(value, step, modulus) for value in values]
+    width = None if step is None else check_positive(step, "step")
+    return [_label(value, width, modulus) for value in values]
 
 
 def _label(value, step, modulus):
@@ -103,7 +111,7 @@ def _label(value, step, modulus):
     return f"last digit 2^{trailing - denominator.bit_length() + 1}"
 
 
-def off_lattice(values, step):
+def off_lattice(values: Any, step: float) -> int:
     """Count the numbers that are not a whole multiple of `step`, exactly.
 
     Parameters

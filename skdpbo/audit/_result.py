@@ -2,15 +2,19 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, ndtri_exp
 from scipy.stats import beta, norm
 
+from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_within, set_fields
 
 
-def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
+def event_bounds(
+    hits: Any, other_hits: Any, n_runs: int, n_other_runs: int, false_alarm: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return Clopper-Pearson bounds: below the first probability and above the second.
 
     Both hold together with probability at least 1 - `false_alarm`.
@@ -118,16 +122,16 @@ class AuditResult:
         check_count(self.n_runs, "n_runs", least=0)
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         """Lower bound on epsilon at `delta`."""
         return float(epsilon_of(self.low, self.high, self.delta))
 
     @property
-    def mu(self):
+    def mu(self) -> float:
         """Lower bound on mu."""
         return float(mu_of(self.low, self.high))
 
-    def violates(self, guarantee):
+    def violates(self, guarantee: PrivacyGuarantee) -> bool:
         """Return whether these runs contradict a guarantee.
 
         The status is ignored: the numbers of a void guarantee can be audited too.

@@ -1,6 +1,7 @@
 """Fits with equal noise on neighbouring data, to find dependence outside the releases."""
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,15 @@ class Difference:
     second: Any
 
 
-def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=()):
+def same_seed_difference(
+    fit: Callable[..., Any],
+    data: Any,
+    neighbour: Any,
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    ignore: Iterable[str] = (),
+) -> list[Difference]:
     """Fit twice with the same noise and almost no budget, and list all differences.
 
     With one seed and epsilon close to 0, the noise dominates every record, and the releases of two

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -48,13 +49,13 @@ class SensitivityResult:
 
 
 def sensitivity_audit(
-    statistic,
-    data,
-    records,
+    statistic: Callable[[Any], float],
+    data: Any,
+    records: Any,
     *,
-    sensitivity,
-    norm="l2",
-):
+    sensitivity: Any,
+    norm: str = "l2",
+) -> SensitivityResult:
     """Search for the largest change of a statistic, and compare it with a claimed sensitivity.
 
     Parameters
@@ -94,7 +95,7 @@ def sensitivity_audit(
     if sensitivity < 0:
         raise ValueError(f"sensitivity must be at least 0, got {sensitivity}.")
     # Copies, as a statistic may work in place.
-    rows = as_array(data)
+    rows: Any = as_array(data)
     rows = rows if isinstance(rows, np.ndarray) else list(rows)
     before = _exact(statistic(copy.deepcopy(rows)))
     # Squares for the l2 norm, as a root could not be compared exactly.
@@ -121,7 +122,9 @@ def sensitivity_audit(
     )
 
 
-def scorer_sensitivity_audit(scorer, model, X, y, records):
+def scorer_sensitivity_audit(
+    scorer: Any, model: Any, X: Any, y: Any, records: Any
+) -> SensitivityResult:
     """Check that one record moves the total loss of a scorer by at most its bound.
 
     The scorer receives all records at once, so that the audit also finds a loss that depends on

@@ -4,6 +4,7 @@ import io
 import logging
 import warnings
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from typing import Any
 
 
 class Traces:
@@ -26,8 +27,8 @@ class Traces:
     'hello'
     """
 
-    def __init__(self):
-        self.warnings = []
+    def __init__(self) -> None:
+        self.warnings: list[Any] = []
         self._printed, self._logged = io.StringIO(), io.StringIO()
 
     def __enter__(self):
@@ -46,7 +47,7 @@ class Traces:
     def __exit__(self, *exc_info):
         self._stack.close()
 
-    def text(self):
+    def text(self) -> str:
         """Return the captured output as one text.
 
         Returns

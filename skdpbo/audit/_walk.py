@@ -1,7 +1,8 @@
 """Traversal of all objects reachable from an object."""
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ _OPEN = (list, tuple, set, frozenset, Mapping, np.ndarray, types.FunctionType, B
 _CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
 
 
-def reachable(thing, *, skip=None):
+def reachable(
+    thing: Any, *, skip: Callable[[Any], bool] | None = None
+) -> Iterator[tuple[str, Any]]:
     """Visit an object and all objects that it holds, once each.
 
     Covers attributes, slots, items of containers, arrays and their bases, closures and defaults of

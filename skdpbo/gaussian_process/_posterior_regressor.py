@@ -1,5 +1,7 @@
 """Predictions, draws and densities of a fitted Gaussian process."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
@@ -16,7 +18,7 @@ class PosteriorRegressor(NoisyRegressor, BaseEstimator):
     ``joint``), ``_single_target`` and ``noise_variance_``.
     """
 
-    def predict(self, X, return_std=False, return_cov=False):
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Posterior of the function at new points.
 
         Parameters
@@ -48,7 +50,9 @@ class PosteriorRegressor(NoisyRegressor, BaseEstimator):
                 return self._shaped(mean), self._shaped(np.sqrt(variance))
             return self._shaped(self._predictor.mean(X))
 
-    def sample_y(self, X, n_samples=1, random_state=0):
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> np.ndarray:
         """Draw functions from the posterior; as `GaussianProcessRegressor.sample_y`.
 
         Parameters
@@ -78,7 +82,7 @@ class PosteriorRegressor(NoisyRegressor, BaseEstimator):
             ]
         return draws[0] if self._single_target else np.stack(draws, axis=1)
 
-    def log_predictive_density(self, X, y):
+    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """Log density of each observation under its own predictive distribution.
 
         Parameters

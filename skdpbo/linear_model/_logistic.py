@@ -1,6 +1,7 @@
 """Logistic regression that protects every training record."""
 
 import math
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -140,15 +141,15 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-5,
-        X_bounds=None,
-        C=1.0,
-        fit_intercept=True,
-        classes=None,
-        class_weight=None,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        X_bounds: Any = None,
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        classes: Any = None,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.X_bounds = X_bounds
@@ -158,7 +159,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def fit(self, X, y, *, groups=None):
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Release the scales of the columns, then noisy gradients along a descent.
 
         Parameters
@@ -243,7 +244,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         self.n_iter_ = plan.n_steps
         return scales.in_box_units(w), released
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes.
 
         Parameters
@@ -261,7 +262,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         scores = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
         return scores.ravel() if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
         Parameters
@@ -280,7 +281,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Most probable classes.
 
         Parameters

@@ -1,5 +1,7 @@
 """Linear regression that protects every training record."""
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -137,14 +139,14 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-5,
-        X_bounds=None,
-        y_bounds=None,
-        alpha=None,
-        fit_intercept=True,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        X_bounds: Any = None,
+        y_bounds: Any = None,
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.X_bounds = X_bounds
@@ -153,7 +155,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    def fit(self, X, y, *, groups=None):
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Release the scales of the columns, then the second moments.
 
         Parameters
@@ -201,27 +203,27 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
                 rows, boxed_targets, guarantee.mu, source
             )
             w, shows = self._released_weights(records, z_scales.size, mu_left, source)
-            self._publish(z_scales.in_box_units(w), t_scales, rows, boxed_targets)
-        if targets.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+            self._publish(z_scales.in_box_units(w), t_scales, rows, boxed_targets, targets.ndim)
         # In units of the half-widths of y_bounds.
         d, radius = self.n_features_in_, t_scales.radius
         mean, square = (part[d:] for part in np.split(released[0], 2))
         ends = at_one_end(radius * mean, radius**2 * square, radius**2 * released[1][1])
         hidden = hidden_columns(*released, *np.hstack([X_box, y_box]))
-        wide = is_box_wide(radius, *released, *X_box, shows=shows)
+        wide = is_box_wide(radius, released[0], released[1], X_box[0], X_box[1], shows=shows)
         self._close(n_units(table), guarantee, np.setdiff1d(hidden, ends + d), wide, shows)
         if ends.size:
             warn_of_ends("y_bounds", ends)
         return self
 
-    def _publish(self, weights, t_scales, rows, targets):
+    def _publish(self, weights, t_scales, rows, targets, ndim):
         """Set the weights in the units of X and y; bounds, centres and scales are public."""
         coef, intercept = weights
         unit = targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
         self.coef_ = (coef / rows.half_width[:, None] * unit).T
         centre = targets.centre + targets.half_width * t_scales.radius * t_scales.mean
         self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
+        if ndim == 1:
+            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
@@ -317,7 +319,7 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
             chosen = MomentModel(*penalised, **noise, n_records=n, signal_variance=prior)
         return chosen.posterior(variance).mean
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predicted targets.
 
         Parameters

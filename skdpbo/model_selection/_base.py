@@ -24,8 +24,9 @@ from fractions import Fraction
 from functools import partial
 from inspect import signature
 from os import PathLike
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 from joblib import Memory
 from sklearn.frozen import FrozenEstimator
 
@@ -39,7 +40,7 @@ from skdpbo.model_selection._sklearn import (
     results_table,
 )
 from skdpbo.model_selection.protection._validation import running_fit
-from skdpbo.privacy import LedgerMixin
+from skdpbo.privacy import LedgerMixin, PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_flag
 from skdpbo.privacy._stated_html import StatedHTML
 
@@ -98,7 +99,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         super().__init__(**theirs)
         vars(self).update(parameters)
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, including nested ones such as ``protect__n_chunks=10``.
 
         Parameters
@@ -111,7 +112,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         self : object
             The search.
         """
-        nested = {}
+        nested: dict[str, Any] = {}
         for name in [name for name in params if "__" in name]:
             group, _, field = name.partition("__")
             settings = params.get(group, getattr(self, group, None))
@@ -123,7 +124,16 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         params |= {group: changed(*of_group) for group, of_group in nested.items()}
         return super().set_params(**params)
 
-    def fit(self, X, y=None, *, X_val=None, y_val=None, groups_val=None, **params):
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups_val: Any = None,
+        **params: Any,
+    ) -> Self:
         """Search on the public rows and choose privately on the protected ones.
 
         Unless ``protect="validation"`` there are no public rows: all of `X`, `y`, `X_val` and
@@ -191,7 +201,9 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         copy_context().run(protection.search, (X, y, X_val, y_val, groups_val), params)
         return self
 
-    def privacy_guarantee(self, n_samples=None, *, groups=False):
+    def privacy_guarantee(
+        self, n_samples: int | None = None, *, groups: bool = False
+    ) -> PrivacyGuarantee:
         """Return the guarantee of a fit; needs no data.
 
         Parameters
@@ -238,7 +250,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
                     f"no class: {error}"
                 ) from None
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Routing of scikit-learn's searchers; `fit` itself may request the protected rows.
 
         Returns
@@ -272,7 +284,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         raise AttributeError(f"{name} has no best_estimator_: {reason}")
 
     @property
-    def classes_(self):
+    def classes_(self) -> np.ndarray:
         """Class labels of the winner; the error of a search without a model gives the reason."""
         return self.best_estimator_.classes_
 

@@ -1,7 +1,7 @@
 """Private Bayesian optimisation: a Gaussian process proposes, a mechanism chooses."""
 
 import numbers
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -243,36 +243,36 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
 
     def __init__(
         self,
-        estimator,
-        search_spaces,
+        estimator: Any,
+        search_spaces: Any,
         *,
-        n_iter=32,
-        epsilon=1.0,
-        delta=1e-5,
-        mechanism="permute_and_flip",
-        n_initial_points=5,
-        n_candidates=500,
-        batch_size=1,
-        sqrt_beta=2.0,
-        acquisition="ucb",
-        prior_weight="auto",
-        scoring=None,
-        loss_bound=None,
-        score_fraction="auto",
-        validation_fraction=0.2,
-        protect="validation",
-        neighbours="replace-one",
-        cv=None,
-        guide=True,
-        memory=None,
-        refit=True,
-        n_jobs=None,
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        error_score=np.nan,
-        return_train_score=False,
-        random_state=None,
-    ):
+        n_iter: int = 32,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        mechanism: Any = "permute_and_flip",
+        n_initial_points: int = 5,
+        n_candidates: int = 500,
+        batch_size: int = 1,
+        sqrt_beta: float = 2.0,
+        acquisition: str = "ucb",
+        prior_weight: float | str = "auto",
+        scoring: Any = None,
+        loss_bound: float | dict[str, float] | None = None,
+        score_fraction: float | str = "auto",
+        validation_fraction: float = 0.2,
+        protect: Any = "validation",
+        neighbours: str = "replace-one",
+        cv: Any = None,
+        guide: bool = True,
+        memory: Any = None,
+        refit: bool | str = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs",
+        error_score: float | str = np.nan,
+        return_train_score: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         super().__init__(
             estimator=estimator,
             search_spaces=search_spaces,

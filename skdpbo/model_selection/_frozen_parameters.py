@@ -1,6 +1,7 @@
 """Frozen objects that group parameters of a searcher, and are set by nested names."""
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 
 def changed(settings, params):
@@ -14,10 +15,11 @@ def changed(settings, params):
     return replace(settings, **params)
 
 
+@dataclass(frozen=True)
 class FrozenParameters:
     """Frozen parameters that ``clone`` and a searcher's ``get_params`` read."""
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters.
 
         Parameters

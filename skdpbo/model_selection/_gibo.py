@@ -1,7 +1,7 @@
 """Private search along gradients: many continuous parameters at once."""
 
 import numbers
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -232,32 +232,32 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     def __init__(
         self,
-        estimator,
-        search_spaces,
+        estimator: Any,
+        search_spaces: Any,
         *,
-        n_iter=None,
-        epsilon=1.0,
-        delta=1e-5,
-        guide=True,
-        init="public",
-        descent=None,
-        surrogate=None,
-        scoring=None,
-        loss_bound=None,
-        end_fraction=0.5,
-        score_fraction=0.1,
-        validation_fraction=0.2,
-        protect="validation",
-        memory=None,
-        cv=None,
-        refit=True,
-        n_jobs=None,
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        error_score=np.nan,
-        return_train_score=False,
-        random_state=None,
-    ):
+        n_iter: int | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        guide: bool = True,
+        init: Any = "public",
+        descent: Descent | None = None,
+        surrogate: GradientSurrogate | None = None,
+        scoring: Any = None,
+        loss_bound: float | dict[str, float] | None = None,
+        end_fraction: float = 0.5,
+        score_fraction: float | str = 0.1,
+        validation_fraction: float = 0.2,
+        protect: Any = "validation",
+        memory: Any = None,
+        cv: Any = None,
+        refit: bool | str = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs",
+        error_score: float | str = np.nan,
+        return_train_score: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         super().__init__(
             estimator=estimator,
             search_spaces=search_spaces,

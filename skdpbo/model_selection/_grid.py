@@ -1,7 +1,7 @@
 """Exhaustive private search."""
 
 import numbers
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid
@@ -240,30 +240,30 @@ class DPGridSearchCV(BaseChoiceSearchCV):
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: Any,
+        param_grid: Any,
         *,
-        epsilon=1.0,
-        delta=1e-5,
-        mechanism="permute_and_flip",
-        scoring=None,
-        loss_bound=None,
-        score_fraction="auto",
-        validation_fraction=0.2,
-        protect="validation",
-        neighbours="replace-one",
-        cv=None,
-        guide=True,
-        memory=None,
-        halving=None,
-        refit=True,
-        n_jobs=None,
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        error_score=np.nan,
-        return_train_score=False,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        mechanism: Any = "permute_and_flip",
+        scoring: Any = None,
+        loss_bound: float | dict[str, float] | None = None,
+        score_fraction: float | str = "auto",
+        validation_fraction: float = 0.2,
+        protect: Any = "validation",
+        neighbours: str = "replace-one",
+        cv: Any = None,
+        guide: bool = True,
+        memory: Any = None,
+        halving: int | None = None,
+        refit: bool | str = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs",
+        error_score: float | str = np.nan,
+        return_train_score: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         super().__init__(
             estimator=estimator,
             param_grid=param_grid,

@@ -1,5 +1,7 @@
 """Guarantee of a pipeline: the composition of its private steps, if no other step learns."""
 
+from typing import Any
+
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -21,14 +23,14 @@ from skdpbo.model_selection.private_training._estimators import (
     is_shape_only,
 )
 from skdpbo.model_selection.private_training._statements import stated_guarantee
-from skdpbo.privacy import compose
+from skdpbo.privacy import PrivacyGuarantee, compose
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
 
 # Steps that may pass on Python objects; the output of others is numeric.
 _PASS_ON = FrozenEstimator, FunctionTransformer, SimpleImputer
 
 
-def pipeline_guarantee(estimator, n_samples=None):
+def pipeline_guarantee(estimator: Any, n_samples: int | None = None) -> PrivacyGuarantee:
     """Compose the guarantees of the steps of a pipeline.
 
     Parameters
@@ -71,8 +73,9 @@ def pipeline_guarantee(estimator, n_samples=None):
     >>> leaky.status, leaky.assumptions[0]
     ('void', "StandardScaler (step 'standardscaler') learns from the records without noise")
     """
-    private, reasons, framed, summed = [], [], [], []
-    _collect(estimator, "", private, reasons, framed, summed)
+    found: tuple[list[Any], ...] = ([], [], [], [])
+    private, reasons, framed, summed = found
+    _collect(estimator, "", *found)
     if not private:
         raise ValueError(
             f"{type(estimator).__name__} has no step with a privacy guarantee. Looked into are "
@@ -87,8 +90,8 @@ def pipeline_guarantee(estimator, n_samples=None):
     # Outside of a search, warnings such as those of overflowing targets are shown.
     risky = [] if reasons else risky_steps(estimator)
     if not reasons and (names := [*summed, *risky]):
-        status = "conditional" if risky else "proved"
-        composed = composed.assuming(finite_assumption(names), status=status)
+        assumption = finite_assumption(names)
+        composed = composed.assuming(assumption, status="conditional" if risky else "proved")
     for reason in reversed(reasons):
         composed = composed.voided(reason)
     return composed

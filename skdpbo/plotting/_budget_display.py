@@ -2,10 +2,12 @@
 
 import textwrap
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, TITLE_WIDTH, axes_for, plain
+from skdpbo.privacy import PrivacyLedger
 from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
@@ -58,7 +60,7 @@ class BudgetDisplay:
     dataset: str = ""
 
     @classmethod
-    def from_ledger(cls, ledger, *, ax=None, **kwargs):
+    def from_ledger(cls, ledger: PrivacyLedger, *, ax: Any = None, **kwargs: Any) -> Self:
         """Draw a ledger.
 
         Parameters
@@ -91,7 +93,7 @@ class BudgetDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw the display.
 
         Parameters

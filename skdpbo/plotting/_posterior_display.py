@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -63,8 +64,16 @@ class GPPosteriorDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, *, feature=0, input_name=None, target_name="y", ax=None, **kwargs
-    ):
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        feature: int = 0,
+        input_name: str | None = None,
+        target_name: str = "y",
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw a fitted Gaussian process at given points.
 
         Parameters
@@ -112,7 +121,7 @@ class GPPosteriorDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None, *, n_std=1.96):
+    def plot(self, ax: Any = None, *, n_std: float = 1.96) -> Self:
         """Draw the display.
 
         Parameters

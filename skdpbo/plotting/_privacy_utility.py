@@ -1,6 +1,8 @@
 """Display of utility against epsilon."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy.stats import sem
@@ -59,15 +61,15 @@ class PrivacyUtilityDisplay:
     @classmethod
     def from_public_rows(
         cls,
-        search,
-        X,
-        y=None,
+        search: Any,
+        X: Any,
+        y: Any = None,
         *,
-        n_records=(100, 1000, 10_000),
-        epsilon=(0.1, 0.3, 1.0, 3.0),
-        n_draws=100,
-        ax=None,
-    ):
+        n_records: Sequence[int] = (100, 1000, 10_000),
+        epsilon: Sequence[float] = (0.1, 0.3, 1.0, 3.0),
+        n_draws: int = 100,
+        ax: Any = None,
+    ) -> Self:
         """Draw the expected score of a search for numbers of protected rows, from public rows.
 
         Protected rows are drawn from the public ones, each with its loss under models trained
@@ -126,7 +128,7 @@ class PrivacyUtilityDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw the display.
 
         Parameters

@@ -1,6 +1,7 @@
 """Display of a search: public scores, released scores and the released choice."""
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -70,7 +71,9 @@ class SearchTraceDisplay:
     best_score_std: float | None = None
 
     @classmethod
-    def from_estimator(cls, estimator, *, metric=None, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator: Any, *, metric: str | None = None, ax: Any = None, **kwargs: Any
+    ) -> Self:
         """Draw the trace of a fitted search.
 
         Parameters
@@ -118,7 +121,7 @@ class SearchTraceDisplay:
             )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw the display.
 
         Parameters
@@ -132,7 +135,8 @@ class SearchTraceDisplay:
             The drawn display.
         """
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
-        self.public_, self.released_ = [], []
+        self.public_: list[Any] = []
+        self.released_: list[Any] = []
         if self.public_scores is not None:
             order = np.arange(len(self.public_scores))
             scores = np.asarray(self.public_scores, dtype=float)

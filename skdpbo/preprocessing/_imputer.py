@@ -1,6 +1,7 @@
 """Missing values replaced by private means, or by medians of dyadic histograms."""
 
 import math
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -92,13 +93,13 @@ class DPSimpleImputer(PrivateTransformer):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-5,
-        X_bounds=None,
-        strategy="mean",
-        add_indicator=False,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        X_bounds: Any = None,
+        strategy: str = "mean",
+        add_indicator: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.X_bounds = X_bounds
@@ -106,7 +107,7 @@ class DPSimpleImputer(PrivateTransformer):
         self.add_indicator = add_indicator
         self.random_state = random_state
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Replace missing values by the released ones; a row depends on itself alone.
 
         Parameters
@@ -125,7 +126,7 @@ class DPSimpleImputer(PrivateTransformer):
         filled = np.where(missing, np.clip(self.statistics_, -largest, largest).astype(X.dtype), X)
         return np.hstack([filled, missing]) if self.add_indicator else filled
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that `transform` returns.
 
         Parameters

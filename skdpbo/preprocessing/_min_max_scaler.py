@@ -1,5 +1,7 @@
 """Columns scaled to [0, 1] by ranges that are public or found privately."""
 
+from typing import Any
+
 import numpy as np
 
 from skdpbo._column_ranges import may_show_ranges, released_ranges, warn_of_no_range
@@ -78,7 +80,15 @@ class DPMinMaxScaler(PrivateScaler):
     _flags = ("clip",)
     _takes = ("allow_nan",)
 
-    def __init__(self, *, epsilon=1.0, delta=1e-5, X_bounds=None, clip=True, random_state=None):
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        X_bounds: Any = None,
+        clip: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.X_bounds = X_bounds

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from itertools import cycle
 from numbers import Number
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -27,7 +28,7 @@ from skdpbo.preprocessing._category_columns import (
     representatives,
 )
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
-from skdpbo.privacy import mu_from_epsilon
+from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._rounding import one_plus_exp
 
 # Share of delta for the release of a category of a single record. It stays small when many fits
@@ -124,12 +125,12 @@ class DPOneHotEncoder(PrivateTransformer):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-5,
-        categories="auto",
-        sparse_output=False,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        categories: Any = "auto",
+        sparse_output: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.categories = categories
@@ -141,7 +142,7 @@ class DPOneHotEncoder(PrivateTransformer):
         """Whether categories are given, so that `fit` reads no value and costs nothing."""
         return not isinstance(self.categories, str)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Return indicators of the released categories; a row depends on itself alone.
 
         Parameters
@@ -171,7 +172,7 @@ class DPOneHotEncoder(PrivateTransformer):
         )
         return indicators if self.sparse_output else indicators.toarray()
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: Any) -> Any:
         """Return the category of the largest indicator of each column.
 
         Parameters
@@ -199,7 +200,7 @@ class DPOneHotEncoder(PrivateTransformer):
                 values[rows, j] = found[np.where(part.any(axis=1), part.argmax(axis=1), -1)]
         return values
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the indicators.
 
         Parameters
@@ -221,7 +222,9 @@ class DPOneHotEncoder(PrivateTransformer):
         ]
         return np.array(names, dtype=object)
 
-    def privacy_guarantee(self, n_samples=None, *, groups=False):
+    def privacy_guarantee(
+        self, n_samples: int | None = None, *, groups: bool = False
+    ) -> PrivacyGuarantee:
         """Return the guarantee of `fit`; needs no data.
 
         Parameters
@@ -300,8 +303,7 @@ class DPOneHotEncoder(PrivateTransformer):
     def _close(self, n_records, guarantee, *shown):
         super()._close(n_records, guarantee, *shown)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        pairs = zip(names, self.categories_, strict=True)
-        empty = [str(name) for name, found in pairs if not len(found)]
+        empty = [str(name) for name, f in zip(names, self.categories_, strict=True) if not len(f)]
         if empty and not self.releases_nothing:
             warn_caller(
                 f"No category of {', '.join(empty)} is released: none has many more records than "
@@ -324,9 +326,8 @@ class DPOneHotEncoder(PrivateTransformer):
             n_draws=max(1, n * d),
         )
         # docs/theory/private_classifiers.md, Categories.
-        threshold = category_threshold(
-            counting.sigma, d, self.privacy_guarantee().statistical_distance
-        )
+        distance = self.privacy_guarantee().statistical_distance
+        threshold = category_threshold(counting.sigma, d, distance)
         # Sorted, so that neither the order of records nor that of a hash table is revealed.
         counts = [sorted(category_counts(column).items()) for column in columns]
         sizes = np.array([size for one in counts for _, size in one], dtype=np.int64)

@@ -1,7 +1,7 @@
 """Base classes of transformers fitted to protected rows."""
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
@@ -27,7 +27,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 
     _flags: ClassVar[tuple] = ()  # parameters that are True or False
 
-    def fit(self, X, y=None, *, groups=None):
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Release what the transformation needs.
 
         Parameters
@@ -82,7 +82,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 class PrivateScaler(PrivateTransformer):
     """Base class of scalers of columns: minus an offset, divided by a scale, from `_shift`."""
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Transform rows with the released values; each by itself, and finite rows stay finite.
 
         Parameters
@@ -105,7 +105,7 @@ class PrivateScaler(PrivateTransformer):
                 np.clip(change(values, part, out=scaled), -largest, largest, out=scaled)
         return self._within(scaled)
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: Any) -> Any:
         """Return rows to the units of the columns.
 
         Parameters

@@ -1,5 +1,7 @@
 """Standard scores with released means and variances."""
 
+from typing import Any
+
 import numpy as np
 
 from skdpbo._column_moments import hidden_columns, is_box_wide, release_moments
@@ -78,13 +80,13 @@ class DPStandardScaler(PrivateScaler):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=1e-5,
-        X_bounds=None,
-        with_mean=True,
-        with_std=True,
-        random_state=None,
-    ):
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        X_bounds: Any = None,
+        with_mean: bool = True,
+        with_std: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.X_bounds = X_bounds

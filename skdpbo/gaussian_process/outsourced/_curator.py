@@ -1,6 +1,7 @@
 """Curator of the outsourced protocol, who releases rows once and then answers queries."""
 
 import numbers
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -123,21 +124,21 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
 
     def __init__(
         self,
-        n_components=None,
+        n_components: int | None = None,
         *,
-        mechanism="l2_laplace",
-        epsilon=1.0,
-        delta=1e-5,
-        data_norm=None,
-        displacement=1.0,
-        X_bounds=None,
-        answers_per_row=1,
-        n_answers=None,
-        answer_epsilon=None,
-        answer_delta=1e-5,
-        y_bounds=None,
-        random_state=None,
-    ):
+        mechanism: Any = "l2_laplace",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        data_norm: float | None = None,
+        displacement: float = 1.0,
+        X_bounds: Any = None,
+        answers_per_row: int = 1,
+        n_answers: int | None = None,
+        answer_epsilon: float | None = None,
+        answer_delta: float = 1e-5,
+        y_bounds: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.n_components = n_components
         self.mechanism = mechanism
         self.epsilon = epsilon
@@ -152,7 +153,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         self.y_bounds = y_bounds
         self.random_state = random_state
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Release the rows of X, and be ready to answer.
 
         Parameters
@@ -183,7 +184,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         rows_privacy = self.privacy_guarantee()
         # All answers are charged together with the rows, before the first value is read. Exact
         # answers have no guarantee: y is public by the owner's decision.
-        total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
+        total = rows_privacy if answer_privacy is None else compose(rows_privacy, answer_privacy)
 
         def check(shape, y):
             if y is not None and y.size != len(y):
@@ -212,10 +213,11 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             answers_per_row=int(self.answers_per_row),
             n_answers=self.n_answers,
         )
-        self.answer_privacy_, self.answers_ = answer_privacy, []
+        self.answer_privacy_ = answer_privacy
+        self.answers_: list[tuple[int, float]] = []
         return self._close(release, guarantee)
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Release the rows of X, and be ready to answer.
 
         Parameters
@@ -233,7 +235,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         # The arrays of a release are read-only, those of a transformer are not.
         return self.fit(X, y).release_.Z.copy()
 
-    def exact_rows(self, X):
+    def exact_rows(self, X: Any) -> np.ndarray:
         """Protected: return rows under the fitted map, without noise, for the curator's own use.
 
         There is no `transform`: in pipelines scikit-learn calls ``fit(X).transform(X)`` for
@@ -252,7 +254,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         check_is_fitted(self)
         return self._map.exact(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def answer(self, index, value=...):
+    def answer(self, index: int, value: Any = ...) -> float:
         """Give the value y of a row, and log it.
 
         Parameters

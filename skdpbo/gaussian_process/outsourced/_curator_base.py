@@ -19,6 +19,7 @@ from skdpbo.gaussian_process.papers._kharkovskii2020 import (
     PublishedRows,
     published_guarantee,
 )
+from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import (
     check_choice,
     check_count,
@@ -39,7 +40,9 @@ class RowReleaser(PrivateEstimator):
 
     _assumed: ClassVar[tuple[str, ...]] = ()  # further assumptions of a sub-class
 
-    def privacy_guarantee(self, n_samples=None, n_features=None):
+    def privacy_guarantee(
+        self, n_samples: int | None = None, n_features: int | None = None
+    ) -> PrivacyGuarantee:
         """Return the guarantee of `fit`, before any data.
 
         Parameters
@@ -59,7 +62,7 @@ class RowReleaser(PrivateEstimator):
             check_count(n_samples, "n_samples")
         return self._guarantees(n_features)[0]
 
-    def replacement_guarantee(self, n_features=None):
+    def replacement_guarantee(self, n_features: int | None = None) -> PrivacyGuarantee:
         """Return the guarantee of `fit` for the replacement of a row, before any data.
 
         Parameters

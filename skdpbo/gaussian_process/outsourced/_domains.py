@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Ball:
         radius = float(check_positive(self.radius, "radius"))
         set_fields(self, radius=radius, norm=radius, diameter=2 * radius)
 
-    def image(self, projection):
+    def image(self, projection: np.ndarray | None) -> Any:
         """Return a ball that holds the projected points.
 
         Parameters
@@ -56,7 +57,7 @@ class Ball:
             return self
         return Ball(self.radius * operator_norm_bound(projection))
 
-    def project(self, points):
+    def project(self, points: Any) -> np.ndarray:
         """Return the nearest points of the ball, up to (r + 16) 2^-53 times the radius.
 
         Parameters
@@ -122,7 +123,7 @@ class Box:
         norm, diameter = (round_up_root(exact_sum(part, power=2)) for part in (farthest, lengths))
         set_fields(self, norm=norm, diameter=diameter)
 
-    def image(self, projection):
+    def image(self, projection: np.ndarray | None) -> Any:
         """Return a box that holds the projected points.
 
         Parameters
@@ -142,7 +143,7 @@ class Box:
         ends = np.stack([np.multiply(projection.T, bound) for bound in (self.low, self.high)])
         return Box(ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1))
 
-    def project(self, points):
+    def project(self, points: Any) -> np.ndarray:
         """Return the nearest points of the box.
 
         Parameters

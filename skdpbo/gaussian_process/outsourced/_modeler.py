@@ -1,6 +1,7 @@
 """Modeler of the outsourced protocol: GP-UCB over the rows of a release."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -110,16 +111,16 @@ class GPUCBModeler:
 
     def __init__(
         self,
-        release,
+        release: Any,
         *,
-        kernel,
-        noise_variance=1e-5,
-        prior_mean=0.0,
-        delta_ucb=0.05,
-        sqrt_beta=5.0,
-        maximize=True,
-        random_state=0,
-    ):
+        kernel: Any,
+        noise_variance: Any = 1e-5,
+        prior_mean: Any = 0.0,
+        delta_ucb: float = 0.05,
+        sqrt_beta: float | None = 5.0,
+        maximize: bool = True,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
         if not isinstance(release, ProjectionRelease):
             raise TypeError("release must be a ProjectionRelease.")
         noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
@@ -157,13 +158,13 @@ class GPUCBModeler:
         return f"GPUCBModeler({len(self)} answers of {self.release!r})"
 
     @property
-    def n_remaining(self):
+    def n_remaining(self) -> int:
         """Number of further answers that the release allows."""
         by_rows = self.release.n_rows * self.release.answers_per_row
         total = by_rows if self.release.n_answers is None else self.release.n_answers
         return min(by_rows, total) - len(self)
 
-    def ask(self):
+    def ask(self) -> int:
         """Return the number of the row to ask for next.
 
         A repeated query before its answer returns the same row.
@@ -180,7 +181,7 @@ class GPUCBModeler:
         """
         return self.ask_batch(1)[0]
 
-    def ask_batch(self, size):
+    def ask_batch(self, size: int) -> list[int]:
         """Return the numbers of several rows to ask for at once.
 
         The first is that of `ask`. Each further one is chosen as if the rows before it had been
@@ -222,7 +223,7 @@ class GPUCBModeler:
             batch += select_batch(imagined, size - 1, weight, batch)
         return batch
 
-    def tell(self, index, y):
+    def tell(self, index: int, y: float) -> None:
         """Take the curator's answer for a row, whether `ask` returned it or not.
 
         Parameters
@@ -248,11 +249,11 @@ class GPUCBModeler:
         self._n_answers[index] += 1
 
     @property
-    def answers(self):
+    def answers(self) -> tuple[np.ndarray, np.ndarray]:
         """The queried rows, shape (t,), and their answers, shape (t,), in order."""
         return self.posterior.observed, self._sign * self.posterior.values
 
-    def predict(self, *, return_std=False):
+    def predict(self, *, return_std: bool = False) -> Any:
         """Posterior mean of f at every released row.
 
         Parameters
@@ -270,7 +271,7 @@ class GPUCBModeler:
         mean = self._sign * self.posterior.mean
         return (mean, self.posterior.std) if return_std else mean
 
-    def best(self, by="answer"):
+    def best(self, by: str = "answer") -> int:
         """Return the number of the best row.
 
         Parameters

@@ -1,6 +1,7 @@
 """Gaussian process regression on rows that were released with noise."""
 
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -164,21 +165,21 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
     def __init__(
         self,
-        n_components=None,
+        n_components: int | None = None,
         *,
-        mechanism="l2_laplace",
-        epsilon=1.0,
-        delta=1e-5,
-        data_norm=None,
-        displacement=1.0,
-        X_bounds=None,
-        kernel=None,
-        noise_variance="fitted",
-        optimizer="fmin_l_bfgs_b",
-        n_restarts_optimizer=1,
-        row_prior="auto",
-        random_state=None,
-    ):
+        mechanism: Any = "l2_laplace",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        data_norm: float | None = None,
+        displacement: float = 1.0,
+        X_bounds: Any = None,
+        kernel: Any = None,
+        noise_variance: Any = "fitted",
+        optimizer: str | None = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 1,
+        row_prior: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.n_components = n_components
         self.mechanism = mechanism
         self.epsilon = epsilon
@@ -193,7 +194,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         self.row_prior = row_prior
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Release the rows of X and fit the model to the release and y.
 
         Parameters

@@ -1,5 +1,8 @@
 """Protocol loops of curator and modeler: in one process, or in two that exchange lines of text."""
 
+from collections.abc import Callable
+from typing import Any, TextIO
+
 import numpy as np
 
 from skdpbo.gaussian_process.outsourced._messages import (
@@ -15,7 +18,13 @@ from skdpbo.gaussian_process.outsourced._modeler import LARGEST_ANSWER
 from skdpbo.privacy._checks import check_count
 
 
-def serve_answers(curator, reader, writer, *, evaluate=None):
+def serve_answers(
+    curator: Any,
+    reader: TextIO,
+    writer: TextIO,
+    *,
+    evaluate: Callable[..., float] | None = None,
+) -> int:
     """Answer the queries of a modeler elsewhere until its stream ends.
 
     A query that cannot be answered is refused, with a reason that depends on the queries alone, and
@@ -58,7 +67,7 @@ def serve_answers(curator, reader, writer, *, evaluate=None):
     return n_answered
 
 
-def run_queries(modeler, n_iter, reader, writer):
+def run_queries(modeler: Any, n_iter: int, reader: TextIO, writer: TextIO) -> list[Answer]:
     """Optimise by asking a curator elsewhere.
 
     Parameters
@@ -105,7 +114,13 @@ def run_queries(modeler, n_iter, reader, writer):
     return answers
 
 
-def optimize(curator, modeler, n_iter, *, evaluate=None):
+def optimize(
+    curator: Any,
+    modeler: Any,
+    n_iter: int,
+    *,
+    evaluate: Callable[..., float] | None = None,
+) -> list[Answer]:
     """Let a modeler optimise by asking a curator in the same process.
 
     Parameters
@@ -129,7 +144,7 @@ def optimize(curator, modeler, n_iter, *, evaluate=None):
         raise ValueError("the modeler has another release than the curator made.")
     answers = []
     for query in _queries(modeler, n_iter):
-        measured = ()
+        measured: tuple[float, ...] = ()
         if evaluate is not None:
             # No measurement, which reads a protected record, for a refused query.
             if reason := _reason_to_refuse(curator, query.row):

@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
@@ -108,16 +109,16 @@ class ProjectionRelease:
             raise ValueError("answer_guarantee and answer_noise_std go together.")
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         """Number n of rows."""
         return self.Z.shape[0]
 
     @property
-    def n_components(self):
+    def n_components(self) -> int:
         """Number r of coordinates of a released row."""
         return self.Z.shape[1]
 
-    def rows_in_domain(self):
+    def rows_in_domain(self) -> np.ndarray:
         """Return the rows of Z moved to the nearest points of the public domain.
 
         Returns
@@ -127,7 +128,7 @@ class ProjectionRelease:
         """
         return self.Z if self.domain is None else self.domain.project(self.Z)
 
-    def save(self, path):
+    def save(self, path: Any) -> None:
         """Write the release to a file.
 
         Parameters
@@ -149,7 +150,7 @@ class ProjectionRelease:
             np.savez(file, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: Any) -> Self:
         """Read a release from a file that `save` wrote.
 
         Parameters

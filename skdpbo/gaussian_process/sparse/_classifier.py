@@ -1,6 +1,7 @@
 """Sparse Gaussian process classification that protects every training record."""
 
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -145,17 +146,17 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Any = None,
         *,
-        classes=None,
-        inducing_points=None,
-        epsilon=1.0,
-        delta=1e-5,
-        X_bounds=None,
-        n_jobs=None,
-        chunk_size=1024,
-        random_state=None,
-    ):
+        classes: Any = None,
+        inducing_points: Any = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        X_bounds: Any = None,
+        n_jobs: int | None = None,
+        chunk_size: int = 1024,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.kernel = kernel
         self.classes = classes
         self.inducing_points = inducing_points
@@ -166,7 +167,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         self.chunk_size = chunk_size
         self.random_state = random_state
 
-    def fit(self, X, y, *, groups=None):
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Release the noisy second moments of the records and compute the posterior from them.
 
         Parameters
@@ -265,7 +266,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         self._warn_of_plan(budgets, n_rows, family.kernels, Z)
         return budgets, Z, family, build
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
         Parameters
@@ -286,7 +287,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
             mean = self._predictor.mean(X) / self.reliability_
             return class_probabilities(mean, codes, self.noise_variance_, self.offsets_)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Most probable classes.
 
         Parameters

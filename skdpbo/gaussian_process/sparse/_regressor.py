@@ -2,6 +2,9 @@
 
 import math
 from functools import partial
+from typing import Any, Self
+
+import numpy as np
 
 from skdpbo._parameters import check_bounds, half_widths, positive_values
 from skdpbo._record_groups import n_units, placed, record_codes
@@ -183,26 +186,26 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Any = None,
         *,
-        noise_variance="released",
-        signal_variance="kernel",
-        inducing_points=None,
-        epsilon=1.0,
-        delta=1e-5,
-        X_bounds=None,
-        y_bounds=None,
-        release="whitened",
-        sensitivity="certified",
-        ratio=1.0,
-        posterior="noise_aware",
-        prior_mean="none",
-        y_scale=None,
-        base=None,
-        n_jobs=None,
-        chunk_size=1024,
-        random_state=None,
-    ):
+        noise_variance: Any = "released",
+        signal_variance: str = "kernel",
+        inducing_points: Any = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        X_bounds: Any = None,
+        y_bounds: Any = None,
+        release: str = "whitened",
+        sensitivity: str = "certified",
+        ratio: float | str = 1.0,
+        posterior: str = "noise_aware",
+        prior_mean: str = "none",
+        y_scale: Any = None,
+        base: Any = None,
+        n_jobs: int | None = None,
+        chunk_size: int = 1024,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.signal_variance = signal_variance
@@ -222,7 +225,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self.chunk_size = chunk_size
         self.random_state = random_state
 
-    def fit(self, X, y, *, X_public=None, y_public=None, groups=None):
+    def fit(self, X, y, *, X_public=None, y_public=None, groups=None) -> Self:
         """Release the noisy second moments of the records and compute the posterior from them.
 
         With public rows the private process is one of the residuals of a public model, and bounds
@@ -262,7 +265,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         guarantee = self._with_public(self._guarantee_of_fit(groups), X, y, X_public, y_public)
         check = partial(self._planned, guarantee.mu, groups is None, X_public, y_public)
         X, planned, source = self._charged(guarantee, partial(check, {}), X, y, groups=groups)
-        found, unseen = self._released_bounds(*planned[:2], X, source)
+        found, unseen = self._released_bounds(planned[0], planned[1], X, source)
         if found:
             planned = self._planned_again(check, found, X, planned[1])
         budgets, y, box, scale, family, Z, build, half_width, noise_variance, public = planned

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
@@ -103,7 +103,7 @@ class Descent(FrozenParameters):
     patience: int | None = None
 
     @classmethod
-    def paper(cls, **changes):
+    def paper(cls, **changes: Any) -> Self:
         """Return the descent of Sopa et al. (2025): equal budgets, the last point, clip 1, rate 1.
 
         Parameters
@@ -116,8 +116,8 @@ class Descent(FrozenParameters):
         descent : Descent
             With the other parameters at their defaults.
         """
-        settings = {"clip": 1.0, "learning_rate": 1.0, "budget_schedule": "uniform"}
-        return cls(**settings | {"averaging": 0.0} | changes)
+        settings: dict[str, Any] = {"clip": 1.0, "learning_rate": 1.0, "averaging": 0.0}
+        return cls(**settings | {"budget_schedule": "uniform"} | changes)
 
     def check(self):
         """Raise ValueError or TypeError, by the parameter's name."""
@@ -191,7 +191,7 @@ class GradientSurrogate(FrozenParameters):
     cache_size: int | None = None
 
     @classmethod
-    def paper(cls, **changes):
+    def paper(cls, **changes: Any) -> Self:
         """Return the surrogate of Sopa et al. (2025): length-scale 1, mean level zero.
 
         Parameters

@@ -147,7 +147,7 @@ class PrivateSelection(FrozenParameters):
         elif self.pad_trials:
             raise ValueError("pad_trials=True needs max_trials: it is the number of trials run.")
 
-    def law(self, n_candidates):
+    def law(self, n_candidates: int) -> TrialLaw:
         """Return the distribution of the number of trials.
 
         Parameters

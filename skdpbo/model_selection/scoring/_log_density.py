@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -118,8 +119,14 @@ def concentrated_mu(epsilon, delta):
 
 
 def make_log_density_scorer(
-    *, lower, upper, mean="clipped", n_steps=12, scale=1.0, accounting="gdp"
-):
+    *,
+    lower: float,
+    upper: float,
+    mean: str = "clipped",
+    n_steps: int | Literal["auto"] = 12,
+    scale: float = 1.0,
+    accounting: str = "gdp",
+) -> PerRecordScorer:
     r"""Make a score of the mean log predictive density of a probabilistic regressor.
 
     The log density of a record, clipped to ``[lower, upper]``, is a bounded loss of a single

@@ -9,6 +9,7 @@ import math
 import numbers
 import warnings
 from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
@@ -55,7 +56,7 @@ class PerRecordScorer:
         As given; all public.
     """
 
-    def __init__(self, loss, *, name, bound, units, response_method="predict", offset=0.0):
+    def __init__(self, loss, *, name, bound, units, response_method="predict", offset=0.0) -> None:
         self._loss = loss
         self.name = check_text(name, "name")
         self.bound = check_within(bound, "bound", "(0, inf)")
@@ -63,15 +64,15 @@ class PerRecordScorer:
         self.worst_outcome = units  # for a record that cannot be predicted
         self.response_method = response_method
         self.offset = float(check_real(offset, "offset"))
-        self._weight_request = None
+        self._weight_request: bool | str | None = None
         self._request_owner = type(self).__name__
 
-    def bias_of_bound(self, losses, y):
+    def bias_of_bound(self, losses: Any, y: Any) -> tuple[float, float]:
         """Return the bias of a ratio of *public* losses due to the bound, and a better bound."""
         return 0.0, 0.0
 
     @property
-    def clipped(self):
+    def clipped(self) -> Any:
         """Scorer of the clipped losses of the choice; None if clipping cannot change them."""
         largest = getattr(self._loss, "largest", math.inf)
         return self if self.units > 1 and largest > self.bound else None
@@ -110,7 +111,7 @@ class PerRecordScorer:
                 raise ValueError("sample_weight must have one weight for each record")
         return float(np.average(self.offset - losses, weights=sample_weight))
 
-    def record_losses(self, estimator, X, y=None):
+    def record_losses(self, estimator: Any, X: Any, y: Any = None) -> np.ndarray:
         """Return the integer loss of each *protected* row.
 
         Entry i depends on target i and prediction i alone. A missing, non-finite or malformed
@@ -140,14 +141,14 @@ class PerRecordScorer:
                 losses = self._loss(estimator, y, prediction)
         return self.integer_losses(losses)
 
-    def integer_losses(self, losses):
+    def integer_losses(self, losses: Any) -> np.ndarray:
         """Return float losses as integers in {0, ..., units}; NaN is the worst."""
         worst = np.where(np.isnan(losses), self.bound, losses)
         # Clipped before rounding: the integers must lie in {0, ..., B}.
         fractions = np.clip(worst, 0.0, self.bound) / self.bound
         return np.rint(fractions * self.units).astype(np.int64)
 
-    def for_groups(self):
+    def for_groups(self) -> Self:
         """Return a copy with fine units, for rounded means of losses over groups.
 
         Returns
@@ -164,11 +165,11 @@ class PerRecordScorer:
     nearest_mean = "make_per_record_scorer"  # suggestion for searches that need a mean
     bound_name = "a scorer with bound"  # where the user sets the bound; or `loss_bound`
 
-    def record_outcomes(self, estimator, X, y):
+    def record_outcomes(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
         """Return the integer loss of each *protected* row; see `record_losses`."""
         return self.record_losses(estimator, X, y)
 
-    def checked_outcomes(self, outcomes, n_records):
+    def checked_outcomes(self, outcomes: Any, n_records: int) -> np.ndarray:
         """Return the outcomes of `n_records` records; refuse anything but one integer for each."""
         losses = np.asarray(outcomes)
         if losses.shape != (n_records,) or losses.dtype.kind not in "iu":
@@ -176,27 +177,29 @@ class PerRecordScorer:
         # Clipped, as a user's sub-class may return losses larger than the sensitivity.
         return np.clip(losses.astype(np.int64), 0, self.units)
 
-    def try_on(self, estimator, X, y):
+    def try_on(self, estimator: Any, X: Any, y: Any) -> None:
         """Try the scorer on a few *public* rows, and let its errors through."""
         self(estimator, X, y)
 
-    def exact_sums(self, outcomes):
+    def exact_sums(self, outcomes: Any) -> tuple[int, ...]:
         """Return (total loss,). Protected: pass only to a mechanism."""
         return (int(outcomes.sum()),)
 
-    def choice_sensitivity(self, n_records):
+    def choice_sensitivity(self, n_records: int) -> int:
         """Largest change of the total when one record is replaced."""
         return total_loss_sensitivity(self.units)
 
-    def units_per_score(self, n_records):
+    def units_per_score(self, n_records: int) -> float:
         """Change of the total for one unit of the score; public."""
         return n_records * self.units / self.bound
 
-    def informed_by(self, public_score, noise=None, public_counts=()):
+    def informed_by(self, public_score, noise=None, public_counts=()) -> Self:
         """Return the scorer of a choice, given the best public score and the noise: itself."""
         return self
 
-    def release_score(self, sums, epsilon, n_records, source, *, sensitivity=None, mu=None):
+    def release_score(
+        self, sums, epsilon, n_records, source, *, sensitivity=None, mu=None
+    ) -> ReleasedScore:
         """Release the score of one candidate.
 
         Parameters
@@ -224,18 +227,18 @@ class PerRecordScorer:
         # Clipped to the public range after the noise, which is post-processing.
         return self.score_with_std(min(max(noisy, 0), n_records * self.units), n_records, std)
 
-    def expected_noise(self, epsilon, n_records):
+    def expected_noise(self, epsilon: float, n_records: int) -> float:
         """Return the standard deviation of a score's noise as a share of its range; public."""
         return laplace_std(epsilon, self.units) / (n_records * self.units)
 
-    def score_with_std(self, total, n_records, std):
+    def score_with_std(self, total: int, n_records: int, std: float) -> ReleasedScore:
         """Return a `ReleasedScore` of a released total with noise of standard deviation `std`."""
         return ReleasedScore(
             float(self.score_from_units(total, n_records)),
             self.bound * std / (n_records * self.units),
         )
 
-    def score_from_units(self, total_units, n):
+    def score_from_units(self, total_units: Any, n: int) -> Any:
         """Return the score of a sum of integer losses, on the scale of `__call__`.
 
         Parameters
@@ -257,7 +260,7 @@ class PerRecordScorer:
             return int(self.bound) * (n * self.units - total_units) / (n * self.units)
         return self.offset - self.bound * (total_units / (n * self.units))
 
-    def set_score_request(self, *, sample_weight=None):
+    def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
         """Request (True) or refuse (False) weights for public scores, with metadata routing.
 
         Parameters
@@ -273,7 +276,7 @@ class PerRecordScorer:
         self._weight_request = sample_weight
         return self
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRequest:
         """Return the metadata that the score takes.
 
         Returns

@@ -1,5 +1,8 @@
 """Scorers of a user's own losses."""
 
+from collections.abc import Callable
+from typing import Any
+
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
 from skdpbo.privacy._checks import check_positive, check_within
@@ -7,7 +10,14 @@ from skdpbo.privacy._checks import check_positive, check_within
 BOUNDS = "[1e-100, 1e100]"  # of losses: squares of scores, and of the noise on them, stay floats
 
 
-def make_per_record_scorer(loss, *, bound, response_method="predict", name=None, class_weight=None):
+def make_per_record_scorer(
+    loss: Callable[..., Any],
+    *,
+    bound: float,
+    response_method: Any = "predict",
+    name: str | None = None,
+    class_weight: dict[Any, float] | str | None = None,
+) -> PerRecordScorer:
     """Make a score with bounded sensitivity from a loss of single records.
 
     Parameters
