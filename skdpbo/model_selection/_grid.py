@@ -24,8 +24,8 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     estimator : estimator object
         Any scikit-learn estimator. It is trained on public rows only. With private selection: one
         that is differentially private, such as `DPSparseGPRegressor`, alone or in a pipeline with
-        steps that learn nothing from the rows (see Notes). The search sets its ``epsilon`` and
-        ``delta``.
+        steps that learn nothing from the rows (see `PrivateSelection`). The search sets its
+        ``epsilon`` and ``delta``.
     param_grid : dict or list of dicts
         Names and lists of values to try, as in `GridSearchCV`.
     epsilon : float, default=1.0
@@ -172,25 +172,8 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     up to `epsilon`. A record that cannot be read or predicted has the worst loss. It is assumed
     that the estimator predicts each row from that row alone.
 
-    *Every record private, private estimator.* The rows are split by position into training and
-    scoring rows (`X`, `X_val`, or `validation_fraction`), so that each record is in only one part.
-    A trial draws a candidate uniformly, trains it and scores it, both within a budget that is
-    calibrated to `epsilon` and `delta`; the best of K trials is released, with its score and model,
-    and K is random and secret [3]_. The cost does not grow with the number of candidates. Steps may
-    be private by themselves (``privacy_guarantee``, ``epsilon``), sharing the budget by
-    composition, or learn nothing: those that need no ``fit``, `FrozenEstimator` of a step fitted
-    before, on public rows or privately, and some others (`PolynomialFeatures`, random projections,
-    `RBFSampler` with a number for gamma, `SplineTransformer` with given knots, encoders with given
-    categories that accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the
-    like are refused. A step that overflows or raises for one finite record would reveal it: with
-    any step other than `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every
-    record staying finite. A failed training has the worst score; if all fail, ``fit`` raises
-    without the reason. Therefore the candidates are first tried on synthetic rows
-    (`DryRunWarning`). Prints, logs and warnings of the trials are dropped, as their number would
-    reveal K; so would the running time, see `PrivateSelection`. A seed of the estimator voids the
-    guarantee.
-
-    *Every record private, any estimator.* Sample and aggregate, see `Chunks`.
+    *Every record private.* Private estimators: see `PrivateSelection`, which also lists the steps
+    that a pipeline may have. Any other: sample and aggregate, see `Chunks`.
 
     References
     ----------
@@ -198,7 +181,6 @@ class DPGridSearchCV(BaseChoiceSearchCV):
        selection. NeurIPS 2020.
     .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy
        mechanisms. SIAM J. Comput. 41(6), 2012.
-    .. [3] A. Koskela, R. E. Redberg, Y.-X. Wang. Privacy profiles for private selection. ICML 2024.
 
     Examples
     --------

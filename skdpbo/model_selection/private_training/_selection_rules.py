@@ -85,11 +85,25 @@ class PrivateSelection(FrozenParameters):
 
     Notes
     -----
-    A trial draws a candidate uniformly, trains it privately and scores it privately; the best
-    trial is released, with its model. The cost does not grow with the number of candidates, but it
-    requires the number of trials K to be secret: K is drawn from the operating system's generator
-    and is in no attribute, message or file. The running time depends on K, and so may the records
-    of a cluster's scheduler: if others can see them, use `pad_trials` and a machine of your own.
+    The rows are split by position into training and scoring rows (`X`, `X_val`, or
+    `validation_fraction`), so that each record is in only one part. A trial draws a candidate
+    uniformly, trains it and scores it, both within a budget that is calibrated to `epsilon` and
+    `delta`; the best of K trials is released, with its score and model. The cost does not grow with
+    the number of candidates, but it requires K to be secret: it is drawn from the operating
+    system's generator and is in no attribute, message or file; prints, logs and warnings of the
+    trials are dropped. The running time depends on K, and so may the records of a cluster's
+    scheduler: if others can see them, use `pad_trials` and a machine of your own.
+
+    Steps of a pipeline may be private by themselves (``privacy_guarantee``, ``epsilon``), sharing
+    the budget by composition, or learn nothing: those that need no ``fit``, `FrozenEstimator` of a
+    step fitted before, on public rows or privately, and some others (`PolynomialFeatures`, random
+    projections, `RBFSampler` with a number for gamma, `SplineTransformer` with given knots,
+    encoders with given categories that accept unknown ones, `SimpleImputer` with a constant).
+    `StandardScaler` and the like are refused. A step that overflows or raises for one finite record
+    would reveal it: with any step other than `Normalizer`, `Binarizer` and encoders the guarantee
+    is conditional on every record staying finite. A failed training has the worst score; if all
+    fail, ``fit`` raises without the reason. Therefore the candidates are first tried on synthetic
+    rows (`DryRunWarning`). A seed of the estimator voids the guarantee.
 
     With one or two candidates, train each once and publish every score
     (``accounting="composition"``): no candidate is missed, with about as much noise or less; a
