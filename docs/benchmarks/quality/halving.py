@@ -94,7 +94,7 @@ def main():
             error = np.std(pairs, axis=0, ddof=1)[1] / np.sqrt(n) if n > 1 else np.nan
             rows.append(row | {"error": round(error, 5), "splits": n})
             print(rows[-1], flush=True)
-    write_rows(RESULTS / "halving.csv", rows, settings=vars(options))
+    write_rows(RESULTS / "halving.csv", rows, settings={"splits": options.splits})
 
 
 if __name__ == "__main__":

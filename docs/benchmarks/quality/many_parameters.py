@@ -1,6 +1,6 @@
 """Searches of 11 to 40 continuous parameters on real tables, at equal trainings.
 
-    python docs/benchmarks/run.py many_parameters ../shared/data --splits 10
+    python docs/benchmarks/run.py many_parameters DATA --splits 10
 
 Rows are added to ``results/many_parameters.csv`` as they are made; ``--table`` prints the means.
 The loss is that of rows that no search has seen, of the model that was released.
@@ -190,7 +190,7 @@ def print_table(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", default="../shared/data")
+    parser.add_argument("folder", nargs="?", help="where the tables are")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
@@ -201,6 +201,8 @@ def main():
     options = parser.parse_args()
     if options.table:
         return print_table(options.out)
+    if options.folder is None:
+        parser.error("folder is missing")
     warnings.simplefilter("ignore")
     sizes = {task: found[3] for task, found in TASKS.items()}
     settings = {"steps": STEPS, "folds": FOLDS, "bayes_batch": BATCH, "sizes": sizes}

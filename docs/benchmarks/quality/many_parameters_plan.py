@@ -1,6 +1,6 @@
 """Do public rows tell where `DPGIBOSearchCV` had better spend its budget on the start?
 
-    python docs/benchmarks/run.py many_parameters_plan ../shared/data
+    python docs/benchmarks/run.py many_parameters_plan DATA
 
 For each task of ``many_parameters``: public statistics of the first step, and how the ends of
 searches compare with the public start on new rows: the default, one with .79 of epsilon for the
@@ -133,7 +133,7 @@ def print_table(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", default="../shared/data")
+    parser.add_argument("folder", nargs="?", help="where the tables are")
     parser.add_argument("--splits", type=int, default=8)
     parser.add_argument("--first", type=int, default=40)
     parser.add_argument("--tasks", nargs="*", default=SMOOTH)
@@ -143,6 +143,8 @@ def main():
     options = parser.parse_args()
     if options.table:
         return print_table(options.out)
+    if options.folder is None:
+        parser.error("folder is missing")
     warnings.simplefilter("ignore")
     settings = {"steps": STEPS, "folds": FOLDS, "shares": SHARES, "guesses": GUESSES}
     settings |= {"start_shares": START_SHARES}
