@@ -38,8 +38,8 @@ _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real nu
 _NO_ROWS = "{} must have one entry for each record, got {}."
 _DATES = "Give dates as numbers, such as days since a fixed date."
 _BY_ROW = "__array__", "__array_interface__", "__array_struct__", "__getitem__"
-_SCALAR = -1  # stands for the length of a number or a text
-_SCALAR_TYPES = float, int, str, np.generic, complex, Decimal, Number
+_SCALAR = -1  # stands for the length of what is one cell, such as a number or a text
+_SCALAR_TYPES = float, int, str, dict, bytes, np.generic, complex, Decimal, Number
 
 
 def has_numeric_type(values):

@@ -216,7 +216,8 @@ def test_the_shape_of_a_list_is_that_of_most_rows():
     assert public_shape([[[0.5]], [[1]], [2]]) == (3, 1, 1)
     assert public_shape([[[1], 0.5], [[2], 0.5]]) == (2, 2)  # a column of lists
     assert public_shape([[{}], [{}]]) == (2, 1)
-    assert public_shape([{}, {}]) is None
+    assert public_shape([{}, {}]) == (2,)  # for vectorizers of dicts
+    assert public_shape([object(), object()]) is None
     endless = [0.5]
     endless[0] = endless
     assert public_shape([endless, [1.0], [2.0]]) == (3, 1)
@@ -346,6 +347,12 @@ def test_matrices_cost_nothing(model):
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
 def test_lists_of_three_dimensions_cost_nothing(model):
     costs_nothing(model, X[:, :, None].tolist(), Y, ValueError, "Found array with dim 3")
+
+
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_lists_of_dicts_cost_nothing(model):
+    rows = [{"a": 0.5}] * len(Y)
+    costs_nothing(model, rows, Y, ValueError, "Expected 2D array.*got 1D array instead")
 
 
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)

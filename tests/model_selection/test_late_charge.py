@@ -72,6 +72,7 @@ SHAPES = {
     "list of three": (X[:, :, None].tolist(), "X must have at most two dimensions"),
     "list of numbers": (X[:, 0].tolist(), "Expected 2D array.*got 1D array instead"),
     "list of texts": (["a b"] * 90, "Expected 2D array.*got 1D array instead"),
+    "list of dicts": ([{"a": 0.5}] * 90, "Expected 2D array.*got 1D array instead"),
     "no columns": (np.zeros((90, 0)), "Found array with 0 feature"),
     "list of no columns": ([[]] * 90, "Found array with 0 feature"),
 }

@@ -1,6 +1,6 @@
 """Root mean square error of private linear regression with its defaults.
 
-    python docs/benchmarks/run.py private_regression --folder DATA --width 3
+    python docs/benchmarks/run.py private_regression --folder DATA --width 3 --repeats 20
 
 Bounds are `--width` standard deviations of the whole table about its means, as a curator's would.
 Appends to ``results/private_regression.csv``.
