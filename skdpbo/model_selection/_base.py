@@ -31,6 +31,7 @@ from joblib import Memory
 from sklearn.frozen import FrozenEstimator
 
 from skdpbo._parameters import warn_if_seeded
+from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._frozen_parameters import FrozenParameters, changed
 from skdpbo.model_selection._private_choice import REPLACE_ONE
 from skdpbo.model_selection._sklearn import (
@@ -196,6 +197,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         # Parameters are checked first: no row is read, and nothing is charged.
         protection = self._protection()
         protection.check()
+        noise_source(self.random_state)  # an invalid random_state costs nothing
         warn_if_seeded(self.random_state)  # before the charge, as a filter may make it an error
         # In a copied context, as an interrupt may leave numpy's error state changed.
         copy_context().run(protection.search, (X, y, X_val, y_val, groups_val), params)

@@ -99,6 +99,15 @@ def test_rows_of_a_shape_that_the_estimator_refuses_cost_nothing(shape, search):
         assert "array=" not in str(caught.value)  # of synthetic rows
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("search", ALL)
+def test_a_truth_value_as_random_state_costs_nothing(search):
+    # For scikit-learn it is an integer.
+    with PrivacyLedger(5.0, 1e-3) as ledger, pytest.raises(TypeError, match=r"^random_state must"):
+        clone(ALL[search]).set_params(random_state=True).fit(X, LABELS)
+    assert ledger.entries == ()
+
+
 def test_arrays_of_three_dimensions_are_for_estimators_that_take_them():
     search = DPGridSearchCV(DummyClassifier(), {}, protect=Chunks(3), epsilon=5.0)
     assert search.fit(X[:, :, None], LABELS).privacy_.status == "proved"
