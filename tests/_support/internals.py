@@ -130,6 +130,7 @@ HOMES = {
     ),
     "_isolation._parallel": "Progress run_tasks",
     "_isolation._silence": "nothing_leaves",
+    "model_selection.evaluation._probe_batches": "probe_batches",
     "model_selection.evaluation._public_training": "PublicTraining",
     "model_selection.evaluation._record_gradients": "RecordLosses",
     "model_selection.evaluation._row_independence": (

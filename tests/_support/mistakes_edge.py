@@ -841,6 +841,24 @@ MISTAKES += [
         "tests/pipeline/test_pipeline_guarantee.py -k zeros",
     ),
     (
+        "model_selection/evaluation/_probe_batches.py",
+        "float(np.finfo(table.dtype).max)",
+        "np.finfo(table.dtype).max",
+        f"{_SEARCH}/evaluation/test_probe_batches.py",
+    ),
+    (
+        "model_selection/evaluation/_probe_batches.py",
+        "(_HIGH, _LOW, _NUMBER)",
+        "(_HIGH, _NUMBER)",
+        f"{_SEARCH}/evaluation/test_probe_batches.py",
+    ),
+    (
+        "model_selection/evaluation/_probe_batches.py",
+        "positions[::-1], modes[::-1]",
+        "positions, modes",
+        f"{_SEARCH}/evaluation/test_probe_batches.py",
+    ),
+    (
         "preprocessing/_one_hot_encoder.py",
         "read(columns_of, lazy(X), self)",
         "columns_of(X, self)",
