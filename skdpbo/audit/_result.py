@@ -150,8 +150,6 @@ class AuditResult:
         # P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP.
         t = guarantee.statistical_distance
         other = min(self.high + t, 1.0)
-        if other == 1.0:  # no probability exceeds the curve, which is 1
-            return False
         # In logarithms, because probabilities may be as small as the false-alarm rate.
         most = norm.logcdf(ndtri_exp(math.log(other)) + guarantee.mu)
         least = self.low - t

@@ -206,7 +206,7 @@ HOMES = {
     "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets metric_of",
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
-    "preprocessing._category_columns": "category_counts category_key key_positions",
+    "preprocessing._category_columns": "category_counts category_key key_positions representatives",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
     "privacy._checks": (
@@ -223,7 +223,7 @@ HOMES = {
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy._rounding": "round_down round_up round_up_root text_below",
     "privacy.ledger._charging": "covered_by_fit",
-    "privacy.ledger._receipts": "Receipt",
+    "privacy.ledger._receipts": "Receipt payments_ending",
     "privacy.ledger._process": "PROCESS",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
     "privacy.selection._liu_talwar": "liu_talwar_max_trials",

@@ -859,6 +859,36 @@ MISTAKES += [
         f"{_SEARCH}/evaluation/test_probe_batches.py",
     ),
     (
+        "privacy/ledger/_budget.py",
+        "        return False\n",
+        "        return True\n",
+        "tests/privacy/ledger/test_ledger.py -k says_nothing",
+    ),
+    (
+        "privacy/ledger/_receipts.py",
+        " and block not in before",
+        "",
+        "tests/privacy/ledger/test_receipts.py -k surrounding",
+    ),
+    (
+        "privacy/_composition.py",
+        "distance=max(g",
+        "distance=min(g",
+        "tests/privacy/test_privacy_composition.py -k parallel",
+    ),
+    (
+        "audit/_walk.py",
+        '            found.append((f".{slot}", _attribute(thing, slot)))',
+        "            pass",
+        "tests/audit/test_leak_scan.py -k hiding",
+    ),
+    (
+        "model_selection/space/_search_space.py",
+        "int(row[0] * len(self._subspaces))",
+        "0",
+        "tests/model_selection/space -k equally",
+    ),
+    (
         "preprocessing/_one_hot_encoder.py",
         "read(columns_of, lazy(X), self)",
         "columns_of(X, self)",

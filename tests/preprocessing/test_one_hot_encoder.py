@@ -20,6 +20,7 @@ from _support.internals import (
     category_threshold,
     counts_sensitivity,
     key_positions,
+    representatives,
 )
 from _support.sklearn_checks import failed_checks
 from _support.transcripts import spent
@@ -440,6 +441,13 @@ def test_rows_that_make_no_table_are_refused_without_a_quotation(rows):
     with pytest.raises(ValueError, match=r"Expected 2D array|rectangular") as error:
         DPOneHotEncoder().fit(rows)
     assert TEXT not in str(error.value)
+
+
+def test_a_group_is_one_of_its_rows_with_its_most_frequent_category():
+    other = object()  # a type without names
+    column = np.array([other, "a", other, "b", "c", "c", other], dtype=object)
+    rows = representatives(column, np.array([0, 0, 0, 1, 1, 1, 2]))
+    assert rows.tolist() == [1, 4, 6]
 
 
 def test_order_of_records_and_ledger():

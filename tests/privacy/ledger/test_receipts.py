@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from _support.forks import forking
-from _support.internals import PROCESS, Receipt
+from _support.internals import PROCESS, Receipt, payments_ending
 from _support.paid import ROWS, Paid
 from _support.planted import put
 from skdpbo.privacy import PrivacyLedger, charged_elsewhere
@@ -27,6 +27,14 @@ def fit():
 @pytest.fixture(params=["memory", "file"])
 def ledger(request, tmp_path):
     return PrivacyLedger(1.0, path=tmp_path / "ledger" if request.param == "file" else None)
+
+
+def test_payments_of_the_surrounding_fit_go_on(ledger):
+    with ledger, charged_elsewhere():
+        with payments_ending():
+            fit()
+        fit()
+    assert ledger.entries == ()
 
 
 def blocks():
