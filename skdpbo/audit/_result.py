@@ -54,7 +54,7 @@ def mu_of(low, high):
     """Return the lower bound on mu-GDP (Dong et al. 2022, Definition 2.6); at least 0."""
     with np.errstate(invalid="ignore"):
         mu = ndtri(low) - ndtri(high)
-    return np.maximum(np.nan_to_num(mu, nan=0.0), 0.0)
+    return np.maximum(np.nan_to_num(mu), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,7 @@ HOMES = {
         "ChunkedRows Chunks chunk_positions chunk_sensitivity clipped_excess excess_cap "
         "excess_sensitivity n_chunk_losses"
     ),
-    "model_selection.evaluation._dry_run": "dry_run",
+    "model_selection.evaluation._dry_run": "dry_run synthetic_rows",
     "model_selection.evaluation._train_and_score": (
         "SEED isolated_outcomes mean_losses train try_scorer"
     ),
