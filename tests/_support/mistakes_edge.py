@@ -889,6 +889,12 @@ MISTAKES += [
         "tests/model_selection/space -k equally",
     ),
     (
+        "preprocessing/_imputer.py",
+        "slice(start, start := start + len(block))",
+        "slice(start, start + len(block))",
+        "tests/preprocessing/test_imputer.py -k ends",
+    ),
+    (
         "preprocessing/_one_hot_encoder.py",
         "read(columns_of, lazy(X), self)",
         "columns_of(X, self)",

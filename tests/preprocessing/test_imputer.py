@@ -99,6 +99,16 @@ def test_quantiles_of_counts_without_noise():
     assert quantile_of_counts(counts, 0.9, 1e5) == 0.0
 
 
+def test_values_at_the_ends_are_counted_and_blocks_are_those_of_one_table():
+    values = np.array([[1.0], [-1.0], [np.nan], [1.0]])
+    whole = dyadic_counts([values], 1)[0]
+    assert (whole[0], whole[1], whole[-1]) == (1, 2, 2)
+    sizes = np.array([1, 2, 4, 8])  # of groups, by which the counts are divided
+    for divided in (None, sizes):
+        blocks = dyadic_counts([values[:3], values[3:]], 1, divided)
+        np.testing.assert_array_equal(blocks, dyadic_counts([values], 1, divided))
+
+
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.83])
 def test_a_part_that_noise_leaves_without_records_is_taken_as_uniform(quantile):
     counts = np.full(2 ** (LEVELS + 1) - 2, -1.0)
