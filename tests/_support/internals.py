@@ -222,7 +222,7 @@ HOMES = {
     "privacy._profile": "log_gaussian_delta log_sum_exp log_zcdp_delta with_error",
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy._rounding": "round_down round_up round_up_root text_below",
-    "privacy.ledger._charging": "covered_by_fit",
+    "privacy.ledger._charging": "_CARRIED covered_by_fit",
     "privacy.ledger._receipts": "Receipt payments_ending",
     "privacy.ledger._process": "PROCESS",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
