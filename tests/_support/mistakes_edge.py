@@ -901,6 +901,12 @@ MISTAKES += [
         "tests/privacy/selection/test_selection_guarantee.py -k too_large",
     ),
     (
+        "privacy/_privacy_profile.py",
+        "if epsilon < math.inf:",
+        "if epsilon != math.inf:",
+        "tests/privacy/test_privacy_profile.py -k no_number",
+    ),
+    (
         "preprocessing/_one_hot_encoder.py",
         "read(columns_of, lazy(X), self)",
         "columns_of(X, self)",
