@@ -215,8 +215,7 @@ def leak_scan(thing, secrets, *, texts=()):
     ['object', 'pickle']
     """
     if not isinstance(secrets, Secrets | Callable):
-        single = isinstance(secrets, str | bytes) or not isinstance(secrets, Iterable)
-        secrets = Secrets([secrets] if single else secrets)
+        secrets = Secrets(secrets if isinstance(secrets, Iterable) else [secrets])
     elif not isinstance(secrets, Secrets):
         secrets = Secrets(predicate=secrets)
     if isinstance(thing, Traces):
