@@ -223,8 +223,7 @@ def leak_scan(thing: Any, secrets: Any, *, texts: Iterable[str] = ()) -> list[Le
     ['object', 'pickle']
     """
     if not isinstance(secrets, Secrets | Callable):
-        single = isinstance(secrets, str | bytes) or not isinstance(secrets, Iterable)
-        secrets = Secrets([secrets] if single else secrets)
+        secrets = Secrets(secrets if isinstance(secrets, Iterable) else [secrets])
     elif not isinstance(secrets, Secrets):
         secrets = Secrets(predicate=secrets)
     if isinstance(thing, Traces):

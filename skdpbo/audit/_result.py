@@ -58,7 +58,7 @@ def mu_of(low, high):
     """Return the lower bound on mu-GDP (Dong et al. 2022, Definition 2.6); at least 0."""
     with np.errstate(invalid="ignore"):
         mu = ndtri(low) - ndtri(high)
-    return np.maximum(np.nan_to_num(mu, nan=0.0), 0.0)
+    return np.maximum(np.nan_to_num(mu), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +154,6 @@ class AuditResult:
         # P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP.
         t = guarantee.statistical_distance
         other = min(self.high + t, 1.0)
-        if other == 1.0:  # no probability exceeds the curve, which is 1
-            return False
         # In logarithms, because probabilities may be as small as the false-alarm rate.
         most = norm.logcdf(ndtri_exp(math.log(other)) + guarantee.mu)
         least = self.low - t

@@ -113,7 +113,7 @@ def _observe(fit, data, ignore):
 def _equal(first, second, rtol, atol):
     if isinstance(first, float | np.floating) and isinstance(second, float | np.floating):
         # NaN equals NaN here.
-        if math.isnan(first) or math.isnan(second):
-            return math.isnan(first) and math.isnan(second)
+        if math.isnan(first):
+            return math.isnan(second)
         return bool(first == second or abs(first - second) <= atol + rtol * abs(first))
     return type(first) is type(second) and bool(first == second)  # 1, 1.0 and True differ

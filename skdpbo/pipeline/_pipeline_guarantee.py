@@ -89,7 +89,7 @@ def pipeline_guarantee(estimator: Any, n_samples: int | None = None) -> PrivacyG
         composed = composed.assuming(row_wise_assumption(names), status="conditional")
     # Outside of a search, warnings such as those of overflowing targets are shown.
     risky = [] if reasons else risky_steps(estimator)
-    if not reasons and (names := [*summed, *risky]):
+    if names := [*summed, *risky]:
         assumption = finite_assumption(names)
         composed = composed.assuming(assumption, status="conditional" if risky else "proved")
     for reason in reversed(reasons):
@@ -137,7 +137,7 @@ def _collect(estimator, prefix, private, reasons, framed, summed):
     if (type(estimator) in _PASS_ON or "passthrough" in words) and any(framed_steps(estimator)):
         framed.append(f"{FRAMES} {name}")
     if steps is None:
-        if not (hasattr(estimator, "transform") and is_shape_only(estimator)):
+        if not is_shape_only(estimator):
             reasons.append(f"{name} learns from the records without noise")
         return
     if getattr(estimator, "memory", None) is not None:

@@ -244,10 +244,11 @@ def quantile_of_counts(noisy, quantile, fewest):
     part, offset, share = 0, 0, quantile  # the share of the part's records below the quantile
     for level in range(1, LEVELS + 1):
         left, right = np.maximum(noisy[offset + 2 * part : offset + 2 * part + 2], 0.0)
+        if left + right == 0:  # noise may leave no records in a part: taken as uniform there
+            left = right = 1.0
         rank = share * (left + right)
         goes_right = bool(rank > left)
         size, rank = (right, rank - left) if goes_right else (left, rank)
-        # Noise may leave no records in a part: its middle is taken then.
-        share = min(rank / size, 1.0) if size > 0 else 0.5
+        share = min(rank / size, 1.0)
         part, offset = 2 * part + goes_right, offset + 2**level
     return (part + share) * 2.0 ** (1 - LEVELS) - 1

@@ -120,7 +120,7 @@ HOMES = {
         "ChunkedRows Chunks chunk_positions chunk_sensitivity clipped_excess excess_cap "
         "excess_sensitivity n_chunk_losses"
     ),
-    "model_selection.evaluation._dry_run": "dry_run",
+    "model_selection.evaluation._dry_run": "dry_run synthetic_rows",
     "model_selection.evaluation._train_and_score": (
         "SEED isolated_outcomes mean_losses train try_scorer"
     ),
@@ -130,6 +130,7 @@ HOMES = {
     ),
     "_isolation._parallel": "Progress run_tasks",
     "_isolation._silence": "nothing_leaves",
+    "model_selection.evaluation._probe_batches": "probe_batches",
     "model_selection.evaluation._public_training": "PublicTraining",
     "model_selection.evaluation._record_gradients": "RecordLosses",
     "model_selection.evaluation._row_independence": (
@@ -205,7 +206,7 @@ HOMES = {
     "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets metric_of",
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
-    "preprocessing._category_columns": "category_counts category_key key_positions",
+    "preprocessing._category_columns": "category_counts category_key key_positions representatives",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
     "privacy._checks": (
@@ -221,8 +222,8 @@ HOMES = {
     "privacy._profile": "log_gaussian_delta log_sum_exp log_zcdp_delta with_error",
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy._rounding": "round_down round_up round_up_root text_below",
-    "privacy.ledger._charging": "covered_by_fit",
-    "privacy.ledger._receipts": "Receipt",
+    "privacy.ledger._charging": "_CARRIED covered_by_fit",
+    "privacy.ledger._receipts": "Receipt payments_ending",
     "privacy.ledger._process": "PROCESS",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
     "privacy.selection._liu_talwar": "liu_talwar_max_trials",

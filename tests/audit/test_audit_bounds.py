@@ -36,6 +36,11 @@ class TestEventBounds:
         assert 0 < float(low) == pytest.approx((5e-7) ** 0.1)
         assert float(high) == pytest.approx(1 - (5e-7) ** 0.1)
 
+    def test_one_hit_and_one_miss(self):
+        low, high = event_bounds(1, 9, 10, 10, 1e-6)
+        assert float(low) == pytest.approx(1 - (1 - 5e-7) ** 0.1)
+        assert float(high) == pytest.approx((1 - 5e-7) ** 0.1)
+
 
 class TestResult:
     def test_the_complement_counts_too(self):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
 
 from skdpbo import make_per_record_scorer
 from skdpbo.audit import scorer_sensitivity_audit, sensitivity_audit
@@ -140,6 +141,13 @@ def test_rows_of_a_frame_are_records():
 def test_long_doubles_are_exact():
     found = sensitivity_audit(lambda rows: np.longdouble(rows[0]), [1], [3], sensitivity=2)
     assert (found.largest, found.violated) == (2.0, False)
+
+
+def test_a_scorer_predicts_from_the_rows():
+    model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
+    scorer = make_per_record_scorer(lambda y, p: abs(y - p), bound=1.0)
+    found = scorer_sensitivity_audit(scorer, model, [[0.5], [0.25]], [0.5, 0.25], [([0.75], 0.0)])
+    assert found.largest == pytest.approx(0.75 * scorer.units, abs=1)
 
 
 def test_a_scorer_reads_the_rows_of_a_frame():

@@ -7,6 +7,7 @@ import logging
 import sys
 import types
 import warnings
+from array import array as compact
 
 import numpy as np
 import pandas as pd
@@ -46,6 +47,22 @@ def noted(value):
     return error
 
 
+class SlottedToo(Slotted):
+    """A class without slots below one with them."""
+
+    def __init__(self, kept):
+        super().__init__(kept)
+        self.public = 0
+
+
+class Labelled(collections.deque):
+    label = "public"
+
+    def __init__(self, kept):
+        super().__init__([kept])
+        self.label = "public"
+
+
 class SetByFunction(Slotted):
     """Pickled with a function that sets its state."""
 
@@ -64,6 +81,8 @@ HIDING_PLACES = {
     "nested": lambda v: {"a": [(v,)]},
     "key": lambda v: {v: 1},
     "slot": Slotted,
+    "slot beside attributes": SlottedToo,
+    "deque with attributes": Labelled,
     "namespace": lambda v: types.SimpleNamespace(x=types.SimpleNamespace(y=v)),
     "closure": closure,
     "partial": lambda v: functools.partial(print, v),
@@ -100,6 +119,7 @@ class TestObjects:
             lambda v: -v,
             lambda v: pd.DataFrame({"a": [1.0, -v], "b": ["x", "y"]}),
             lambda v: np.float64(v * (1 + 1e-12)),
+            lambda v: compact("d", [v]),
             lambda v: v.hex().encode() + np.array([v]).tobytes(),
         ],
     )
@@ -253,6 +273,9 @@ class TestSameSeed:
     def keep_complex(self, data):
         self.root_ = complex(0, max(data))
 
+    def keep_another_type(self, data):
+        self.found_ = 1 if max(data) > 2 else True
+
     def keep_nothing(self, data):
         self.note_ = None if max(data) > 2 else []
 
@@ -271,6 +294,7 @@ class TestSameSeed:
             (keep_in_a_frame, ".frame_"),
             (keep_in_a_deque, ".kept_"),
             (keep_complex, ".root_"),
+            (keep_another_type, ".found_"),
             (keep_nothing, ".note_"),
             (say, "written output"),
             (fail, "error"),
@@ -287,6 +311,8 @@ class TestSameSeed:
 def test_one_text_is_one_text_and_not_its_letters():
     assert leak_scan(None, "S3cr3t", texts="it is S3cr3t")
     assert not leak_scan(None, "S3cr3t", texts="S3")
+    for secrets in (Secrets("S3cr3t"), Secrets(b"S3cr3t"), Secrets([b"S3cr3t"])):
+        assert (secrets.texts, secrets.numbers) == (["S3cr3t"], [])
     with pytest.raises(TypeError, match="ignore"):
         same_seed_difference(list, [1.0], [2.0], ignore="time")
 

@@ -227,6 +227,25 @@ def test_zeros_of_the_records_decide_on_no_type_of_the_output():
 
 
 @pytest.mark.parametrize(
+    ("last", "status"),
+    [
+        ((DPStandardScaler(),), "proved"),
+        ((Normalizer(), FunctionTransformer(), DPStandardScaler()), "proved"),
+        ((DPStandardScaler(), FunctionTransformer(), Normalizer()), "void"),
+        ((DPOneHotEncoder(sparse_output=True),), "void"),
+        ((), "void"),
+    ],
+    ids=["scaler", "ends dense", "ends as given", "sparse categories", "columns as they are"],
+)
+def test_a_table_that_no_private_step_makes_dense_counts_its_zeros(last, status):
+    parts = [("kept", "passthrough", [0])] + [("a", make_pipeline(*last), [1])] * bool(last)
+    model = make_pipeline(ColumnTransformer(parts), DPLogisticRegression())
+    assert pipeline_guarantee(model).status == status
+    model[0].set_params(sparse_threshold=0)
+    assert pipeline_guarantee(model).status == "proved"
+
+
+@pytest.mark.parametrize(
     "step",
     [
         FunctionTransformer(np.arctan, np.tan),

@@ -147,6 +147,14 @@ def test_budget_is_composed_after_each_charge():
     display = BudgetDisplay.from_ledger(ledger)
     np.testing.assert_allclose(display.spent, [0.25, 0.5, 0.75], rtol=1e-3)
     assert list(display.budget_.get_ydata()) == [2.0, 2.0]
+    spent = display.steps_[1]
+    assert (spent.get_label(), display.budget_.get_label()) == ("spent", "budget")
+    np.testing.assert_array_equal(spent.get_xdata(), [0, 1, 2, 3])
+    np.testing.assert_array_equal(spent.get_ydata(), [0.0, *display.spent])
+    low, high = display.ax_.get_ylim()
+    assert low <= 0
+    assert high >= 2.0  # the budget is within the axes
+    assert display.ax_.get_ylabel().startswith("ε, composed")
     assert [text.get_text() for text in display.ax_.get_xticklabels()][1:] == display.labels
 
 

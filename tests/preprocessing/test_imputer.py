@@ -99,6 +99,23 @@ def test_quantiles_of_counts_without_noise():
     assert quantile_of_counts(counts, 0.9, 1e5) == 0.0
 
 
+def test_values_at_the_ends_are_counted_and_blocks_are_those_of_one_table():
+    values = np.array([[1.0], [-1.0], [np.nan], [1.0]])
+    whole = dyadic_counts([values], 1)[0]
+    assert (whole[0], whole[1], whole[-1]) == (1, 2, 2)
+    sizes = np.array([1, 2, 4, 8])  # of groups, by which the counts are divided
+    for divided in (None, sizes):
+        blocks = dyadic_counts([values[:3], values[3:]], 1, divided)
+        np.testing.assert_array_equal(blocks, dyadic_counts([values], 1, divided))
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.83])
+def test_a_part_that_noise_leaves_without_records_is_taken_as_uniform(quantile):
+    counts = np.full(2 ** (LEVELS + 1) - 2, -1.0)
+    counts[1] = 100.0  # all records are above 0
+    assert quantile_of_counts(counts, quantile, 0.0) == pytest.approx(quantile)
+
+
 def test_replaced_record_moves_the_counts_by_their_sensitivity():
     values = [-1.0, -0.3, 0.0, 1.0, np.nan]
     sizes = [
@@ -157,9 +174,10 @@ def test_planted_bug_is_found(monkeypatch, strategy, module, name, wrong):
 
 def test_infinite_values_bad_parameters_and_missing_bounds():
     X = table(100)
-    for parameters in ({"strategy": "most_frequent"}, {"X_bounds": (3, 2)}, {"epsilon": -1.0}):
+    bad = {"strategy": "most_frequent", "X_bounds": (3, 2), "epsilon": -1.0, "add_indicator": "no"}
+    for parameters in ({name: value} for name, value in bad.items()):
         with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
-            with pytest.raises(ValueError):
+            with pytest.raises((TypeError, ValueError)):
                 DPSimpleImputer(**({"X_bounds": (0, 20)} | parameters)).fit(X)
             assert not ledger.entries
     with pytest.warns(DefaultBoundsWarning):

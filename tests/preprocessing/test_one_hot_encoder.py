@@ -8,6 +8,7 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -20,6 +21,7 @@ from _support.internals import (
     category_threshold,
     counts_sensitivity,
     key_positions,
+    representatives,
 )
 from _support.sklearn_checks import failed_checks
 from _support.transcripts import spent
@@ -442,6 +444,13 @@ def test_rows_that_make_no_table_are_refused_without_a_quotation(rows):
     assert TEXT not in str(error.value)
 
 
+def test_a_group_is_one_of_its_rows_with_its_most_frequent_category():
+    other = object()  # a type without names
+    column = np.array([other, "a", other, "b", "c", "c", other], dtype=object)
+    rows = representatives(column, np.array([0, 0, 0, 1, 1, 1, 2]))
+    assert rows.tolist() == [1, 4, 6]
+
+
 def test_order_of_records_and_ledger():
     X = frame()
     first = fitted(X).categories_
@@ -451,6 +460,26 @@ def test_order_of_records_and_ledger():
         encoder = DPOneHotEncoder().fit(X)
     assert len(ledger.entries) == 1
     assert encoder.privacy_.n_protected == 2000
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        (csr_array(np.eye(4)), "Sparse data was passed"),
+        (np.empty((4, 0), dtype=object), r"0 feature\(s\)"),
+        (np.empty((0, 2), dtype=object), r"0 sample\(s\)"),
+        (["a", "b"], "Expected 2D array"),
+    ],
+    ids=["sparse", "no column", "no row", "vector"],
+)
+def test_tables_that_are_none_cost_nothing(X, match):
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        with pytest.raises((TypeError, ValueError), match=match):
+            DPOneHotEncoder().fit(X)
+        assert not ledger.entries
+    encoder = DPOneHotEncoder(categories=[[0, 1]] * 4).fit(np.eye(4))
+    with pytest.raises((TypeError, ValueError), match=match):
+        encoder.transform(X)
 
 
 @pytest.mark.parametrize("categories", ["all", None, 3, 2.5, [1]])

@@ -15,7 +15,12 @@ from _support.internals import column_counts, counts_sensitivity, narrowest_run
 from _support.planted import original, put
 from _support.sklearn_checks import failed_checks
 from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
-from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
+from skdpbo.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 from skdpbo.privacy import PrivacyLedger
 
 RNG = np.random.default_rng(0)
@@ -284,6 +289,22 @@ def test_many_columns_are_released():
     X = np.zeros((2, 9000))
     with pytest.warns(DefaultBoundsWarning, match="2 rows can show no range"):
         assert DPMinMaxScaler().fit(X).scale_.shape == (9000,)
+
+
+@pytest.mark.parametrize(
+    ("step", "methods"),
+    [
+        (DPStandardScaler(), ["transform", "inverse_transform"]),
+        (DPMinMaxScaler(), ["transform", "inverse_transform"]),
+        (DPOneHotEncoder(), ["transform", "inverse_transform", "get_feature_names_out"]),
+        (DPSimpleImputer(), ["transform", "get_feature_names_out"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_before_a_fit_it_says_so(step, methods):
+    for method in methods:
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(step, method)(*[np.zeros((2, 1))] * ("transform" in method))
 
 
 @pytest.mark.parametrize(

@@ -310,6 +310,10 @@ def test_parallel_is_the_largest():
     mixed = compose_parallel(pure(0.3), gaussian(0.5))
     assert mixed.epsilon == pytest.approx(epsilon_from_mu(0.5, 1e-5), rel=1e-9)
     assert any("one part" in a for a in mixed.assumptions)
+    epsilon = epsilon_from_mu(0.7, 1e-5) * 1.001
+    near = PrivacyGuarantee(epsilon=epsilon, delta=1e-5, mu=0.7, statistical_distance=1e-9)
+    for parts in ((near, gaussian(0.7)), (gaussian(0.7), near)):
+        assert compose_parallel(*parts).statistical_distance == 1e-9
 
 
 @pytest.mark.parametrize(

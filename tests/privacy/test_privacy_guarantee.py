@@ -274,6 +274,13 @@ def test_str_is_one_plain_sentence(status):
     assert ("no privacy guarantee" in text) == (status == "void")
 
 
+def test_str_states_mu_and_why_nothing_is_promised():
+    stated = PrivacyGuarantee(epsilon=9.0, delta=1e-5, mu=1.25)
+    assert "(epsilon=9, delta=1e-05)-differentially private and 1.25-GDP" in str(stated)
+    assert "(no reason was given)" in str(PrivacyGuarantee(epsilon=1.0, status="void"))
+    assert "(leak)" in str(stated.voided("leak"))
+
+
 def test_pickle_and_deepcopy_keep_the_parts():
     together = compose(PrivacyGuarantee(epsilon=0.5), PrivacyGuarantee(epsilon=0.25))
     for twin in (pickle.loads(pickle.dumps(together)), copy.deepcopy(together)):

@@ -310,6 +310,15 @@ class TestSources:
         exact = epsilon_from_mu(1.0, 1e-5)
         assert exact * (1 - 1e-9) <= profile.epsilon(1e-5) <= exact * 1.002
 
+    @pytest.mark.parametrize("unknown", [math.nan, math.inf])
+    def test_an_epsilon_that_is_no_number_is_not_taken_for_0(self, unknown):
+        def get_epsilon(delta):
+            return epsilon_from_mu(0.9, delta) if delta >= 1e-6 else unknown
+
+        profile = PrivacyProfile(SimpleNamespace(get_epsilon=get_epsilon))
+        for epsilon in (0.0, 1.0, 9.0):
+            assert profile.delta(epsilon) >= delta_from_mu(0.9, epsilon)
+
     def test_accountants_that_know_epsilon_alone(self):
         class Accountant:
             def get_epsilon(self, delta):

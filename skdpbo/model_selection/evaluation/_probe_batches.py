@@ -174,7 +174,7 @@ def _changed(table, modes):
             table[i, j] = _changed_cell(table[i, j], modes[i, j], kind)
         return table
     if kind == "f":
-        high = min(_HUGE, np.finfo(table.dtype).max / 4)  # float16 holds less than _HUGE
+        high = min(_HUGE, float(np.finfo(table.dtype).max) / 4)  # float16 holds less than _HUGE
         low, missing = -high, np.nan
     elif kind in "iu":
         high, low = np.iinfo(table.dtype).max // 4, np.iinfo(table.dtype).min // 4
@@ -197,8 +197,8 @@ def _changed_cell(cell, mode, kind):
         text = _TEXTS[mode]
         return text if isinstance(cell, str) else text.encode()
     if isinstance(cell, bool | np.bool_):
-        return not cell
-    if isinstance(cell, int | float | np.integer | np.floating):
+        cell = type(cell)(mode == _HIGH)
+    elif isinstance(cell, int | float | np.integer | np.floating):
         value = {_HIGH: _HUGE, _LOW: -_HUGE, _MISSING: np.nan}[mode]
         return int(value) if isinstance(cell, int | np.integer) and value == value else value
     return None if mode == _MISSING else cell

@@ -101,12 +101,12 @@ def refuse_row_mixing(model, X, response_method=None):
 
 def _differs(function, rows):
     """Whether the answers for the kept rows differ between a few batches."""
-    families, error = attempt(probe_batches, rows, few=True)
-    if error is not None:  # a container that cannot be indexed by row
-        return False
-    (family,) = families
-    answers = [_answers(function, probe.rows) for probe in family]
-    return answers[0] is not None and any(_departures(answers, family, 0))
+    families, _ = attempt(probe_batches, rows, few=True)
+    # None: a container that cannot be indexed by row.
+    return any(
+        any(_departures([_answers(function, probe.rows) for probe in family], family, 0))
+        for family in families or ()
+    )
 
 
 def mixes_rows(function, rows, n_families=2):
@@ -122,10 +122,9 @@ def mixes_rows(function, rows, n_families=2):
     n_families : int, default=2
         1 leaves out missing and huge values in the rows whose answers are compared.
     """
-    families, error = attempt(probe_batches, rows, n_families)
-    if error is not None:  # a container that cannot be indexed by row
-        return False
-    return any(_is_mixed(function, family) for family in families)
+    families, _ = attempt(probe_batches, rows, n_families)
+    # None: a container that cannot be indexed by row.
+    return any(_is_mixed(function, family) for family in families or ())
 
 
 def _is_mixed(function, family):

@@ -17,7 +17,6 @@ import numpy as np
 import sklearn
 from joblib import Memory
 from scipy import sparse
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 
@@ -267,7 +266,7 @@ def _is_harmless(step, key, value):
         return True
     if key == "memory" and type(value) is Memory:  # of trainings, as with a path
         return value.backend == "local"
-    if type(step) is TransformedTargetRegressor and key == "transformer" and is_estimator(value):
+    if key == "transformer" and is_estimator(value):  # of a TransformedTargetRegressor
         # Its inverse with indicators depends on whether a whole column is missing.
         parts = [value, *value.get_params().values()]
         return not any(type(part) is SimpleImputer for part in parts)

@@ -94,11 +94,13 @@ _SHAPE_ONLY = {
 
 
 def is_shape_only(step):
-    """Whether ``fit`` of a transformer reads nothing from the rows but their shape and types.
+    """Whether a step is a transformer whose ``fit`` reads the shape and types of the rows alone.
 
     True for transformers that scikit-learn tags as needing no ``fit`` (`Normalizer`, `Binarizer`,
     `FunctionTransformer`), and for those of a list, some under a condition.
     """
+    if not is_transformer(step):
+        return False
     if type(step) in _SHAPE_ONLY:  # not a subclass, which may read the rows
         return bool(_SHAPE_ONLY[type(step)][0](step))
     tags = get_tags(step)
@@ -132,7 +134,7 @@ def private_steps(estimator):
         if is_private(step) and not isinstance(step, FrozenEstimator):  # not trained
             if not getattr(step, "releases_nothing", False):  # else it needs no budget
                 steps[prefix] = step
-        elif inner is None and not (is_transformer(step) and is_shape_only(step)):
+        elif inner is None and not is_shape_only(step):
             raise ValueError(_refusal(step, prefix))
     if not steps:
         raise ValueError(
@@ -252,7 +254,7 @@ def forget_rows(model, fresh):
         return
     before = _named_steps(fresh)
     if before is None:
-        if isinstance(fresh, BaseEstimator) and is_transformer(fresh) and is_shape_only(fresh):
+        if isinstance(fresh, BaseEstimator) and is_shape_only(fresh):
             # A step that requires a fit has attributes that depend on the shape alone.
             all_kept = get_tags(fresh).requires_fit
             kept = {key: value for key, value in vars(model).items() if all_kept or key in _SHAPE}

@@ -7,7 +7,7 @@ from skdpbo._isolation._estimator_parts import own_params, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.model_selection._private_choice import for_groups_of_all_records
-from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
+from skdpbo.model_selection.private_training._estimators import is_shape_only
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
 from skdpbo.privacy._privacy_profile import as_profile
@@ -66,7 +66,7 @@ def voided_by_seeds(guarantee, estimator):
     known = {id(part) for part in (estimator, *estimator.get_params(deep=True).values())}
     for part in parts_inside(estimator):
         own = own_params(part)
-        if not own or id(part) in known or (is_transformer(part) and is_shape_only(part)):
+        if not own or id(part) in known or is_shape_only(part):
             continue
         # Parameters of a step that is an item of a list cannot be set, random_state included.
         given = (key for key, value in own.items() if value is not None)
@@ -104,7 +104,7 @@ def noise_seeds(estimator, other_names=False):
         owner = named.get(prefix, estimator) if prefix else estimator
         name = key.split("__")[-1]
         is_seed = _is_seed(name) if other_names else name == "random_state"
-        if is_seed and not (is_transformer(owner) and is_shape_only(owner)):
+        if is_seed and not is_shape_only(owner):
             seeds[key] = value
     return seeds
 

@@ -68,7 +68,7 @@ def as_public_schema(X_val, X_public):
         return X_val if single else as_objects(X_val, width), fine
     kind, dates = getattr(getattr(X_val, "dtype", None), "kind", "O"), dtype.kind in "Mm"
     if kind in "biufc" and not dates:  # one complex number makes all of them complex
-        values, bad = X_val.real, (X_val.imag != 0).any(axis=1) if kind == "c" else fine
+        values, bad = X_val.real, (X_val.imag != 0).any(axis=1)
     elif dates and kind == dtype.kind:
         values, bad = X_val, fine
     else:
@@ -82,8 +82,8 @@ def _cast(values, dtype):
     if values.dtype == dtype and dtype.kind in "bf":
         return values, np.ones(values.shape, dtype=bool)
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):  # a number that is too large becomes infinite
-            return values.astype(dtype), np.ones(values.shape, dtype=bool)
+        # A number that is too large becomes infinite.
+        return values.astype(dtype), np.ones(values.shape, dtype=bool)
     if dtype.kind in "Mm":  # the date with the finest unit decides that of all
         cast = values.astype(dtype)
         fits = (cast.astype(values.dtype) == values) | np.isnat(values)
@@ -193,7 +193,7 @@ def _with_truth_values(row, dtype):
 def _truth(cell):
     """Return the truth value of a text such as "True", the real part of a real complex number."""
     cell = real_if_exact(cell)
-    text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
+    text = cell.decode() if isinstance(cell, bytes) else cell
     return _TRUTH.get(text, cell) if isinstance(text, str) else cell
 
 
@@ -336,8 +336,7 @@ def _fits(values, dtype):
     missing = np.isnan(values)
     nullable = hasattr(dtype, "numpy_dtype")
     numpy_dtype = getattr(dtype, "numpy_dtype" if nullable else "subtype", dtype)  # or sparse
-    with np.errstate(all="ignore"):
-        exact = np.where(missing, 0, values).astype(numpy_dtype).astype(float) == values
+    exact = np.where(missing, 0, values).astype(numpy_dtype).astype(float) == values
     if numpy_dtype.kind in "iu":
         exact &= below_2_53(values)  # larger ones are rounded if a missing value makes them floats
     return exact | (missing & nullable)  # nullable types have missing values

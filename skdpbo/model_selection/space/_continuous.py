@@ -30,13 +30,11 @@ class ContinuousSpace(SearchSpace):
         # A list of one dict is that dict: the other searchers take lists of several.
         if isinstance(search_spaces, Sequence) and len(search_spaces) == 1:
             search_spaces = search_spaces[0]
-        elif not isinstance(search_spaces, Mapping):
+        if not isinstance(search_spaces, Mapping):
             raise ValueError(
                 "search_spaces must be one dict of ranges. For a choice between spaces use "
                 "DPBayesSearchCV."
             )
-        if not isinstance(search_spaces, Mapping):
-            raise TypeError(f"search_spaces must be a dict, got {type(search_spaces).__name__}")
         ranges, constants = {}, {}
         for name, values in search_spaces.items():
             values = plain_values(values, f"search_spaces[{name!r}]")

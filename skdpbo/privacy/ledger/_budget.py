@@ -78,7 +78,7 @@ def budgets(total: Total, entries: Sequence[LedgerEntry]) -> tuple[Budget, Budge
     charged = in_one_relation([entry.guarantee for entry in entries])
     # The deltas may exceed the total by the rounding that `fits` allows.
     delta = min(math.fsum(g.delta for g in charged), total[1])
-    epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING)) if charged else 0.0
+    epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING))
     if epsilon > total[0] * (1 + _ROUNDING):
         delta = total[1]
         epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING))

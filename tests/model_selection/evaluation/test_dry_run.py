@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
-from sklearn.dummy import DummyRegressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
-from _support.internals import dry_run
+from _support.internals import dry_run, synthetic_rows
 from _support.planted import put
 from skdpbo import DPGridSearchCV, make_per_record_scorer
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
@@ -101,6 +101,8 @@ def test_rows_of_fields_are_tried_field_by_field():
     X = np.zeros(30, dtype=[("a", float), ("b", "U8"), ("c", "datetime64[D]"), ("d", int, 2)])
     numbers = FunctionTransformer(lambda X: np.column_stack([X["a"], X["d"], X["b"] == "alpha"]))
     assert not dry_run(make_pipeline(numbers, Ridge()), [{}], X, np.zeros(30))
+    ((rows, _),) = synthetic_rows(Ridge(), X, np.zeros(30))
+    assert [len(np.unique(rows[name])) > 1 for name in "abcd"] == [True, True, False, True]
     with pytest.raises(ValueError, match="Nothing was charged"):
         dry_run(Ridge(), [{}], X, np.zeros(30))
 
@@ -111,6 +113,19 @@ def test_an_encoder_that_refuses_unseen_texts_is_reported(town):
     scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
     (message,) = dry_run(model, [{}], town.to_frame(), np.arange(5.0), scorer)
     assert "Found unknown categories ['unseen text'] in column 0" in message
+
+
+class OfTexts(DummyClassifier):
+    def fit(self, X, y):
+        return super().fit(X, [label.upper() for label in y])
+
+
+def test_targets_of_a_list_may_be_texts():
+    """Their type does not tell: what fails for numbers is not refused."""
+    for y, failures in (([0, 1, 1, 0, 1], 1), (["a", "b"] * 2 + ["a"], 1)):
+        assert len(dry_run(OfTexts(), [{}], NUMBERS, y)) == failures
+    with pytest.raises(ValueError, match="Nothing was charged"):
+        dry_run(OfTexts(), [{}], NUMBERS, np.array([0, 1, 1, 0, 1]))
 
 
 class Global(BaseEstimator):

@@ -138,6 +138,14 @@ def test_frames_of_texts(name, types):
     assert not mixes_rows(lambda frame: frame.assign(n=frame["word"].str.len()), FRAME)
 
 
+def test_rows_with_missing_cells_are_judged():
+    """They are among the kept ones, and pandas.NA equals itself alone."""
+    frame = TYPES["texts"](FRAME)
+    frame.loc[20, "word"] = pd.NA
+    assert mixes_rows(TEXTS["counts"], frame)
+    assert not mixes_rows(lambda rows: rows, frame)
+
+
 def test_sparse_rows_and_texts():
     S = sparse.csr_array(np.where(X > 0.5, X, 0))
     assert mixes_rows(lambda rows: rows - rows.mean(axis=0)[None, :], S)
@@ -238,9 +246,31 @@ class HandedOn(FrozenEstimator):
 
 
 def test_a_copy_of_a_step_that_hands_calls_on_is_compared():
-    model = make_pipeline(HandedOn(Standardise().fit(X)), LogisticRegression()).fit(X, Y)
-    with pytest.raises(MixedRowsError, match="handedon"), watched_steps(model):
-        deepcopy(model).predict(X)
+    steps = [HandedOn(Standardise(mixes).fit(X)) for mixes in (False, True, False)]
+    model = make_pipeline(*steps, LogisticRegression()).fit(X, Y)
+    with pytest.raises(MixedRowsError, match="handedon-2"), watched_steps(model):
+        answer = deepcopy(model).predict_proba(X)
+    np.testing.assert_array_equal(answer, model.predict_proba(X))
+
+
+class InPredictions(Standardise):
+    """Mixes rows in predictions alone."""
+
+    def fit_transform(self, X, y=None):
+        before = self.set_params(mixes=False).fit(X).transform(X)
+        self.set_params(mixes=True)
+        return before
+
+
+def test_a_step_that_mixes_rows_in_predictions_alone_is_found():
+    model = make_pipeline(InPredictions(), LogisticRegression())
+    with pytest.raises(MixedRowsError, match="InPredictions"), watched_steps(model):
+        model.fit(X, Y).predict(X)
+
+
+def test_rows_that_cannot_be_taken_are_not_judged():
+    assert not mixes_rows(MIXING["mean"], iter(X))
+    refuse_row_mixing(LogisticRegression().fit(X, Y), iter(X))
 
 
 @pytest.mark.parametrize("place", sorted(places(Standardise())))

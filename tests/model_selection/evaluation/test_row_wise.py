@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.manifold import Isomap
-from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, RandomizedSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -200,6 +200,8 @@ def mine(rows):
     return rows
 
 
+NESTED = BaggingClassifier()
+NESTED.set_params(estimator=BaggingClassifier(NESTED))
 SCALED = make_pipeline(StandardScaler(), LogisticRegression())
 CASES = {
     "verified": (SCALED, [{"logisticregression__C": 0.1}, {"standardscaler": "passthrough"}], ()),
@@ -230,6 +232,8 @@ CASES = {
     "union": (FeatureUnion([("a", NMF())]), (), ("NMF (step 'a')",)),
     "voting": (VotingClassifier([("a", SVC()), ("b", Mine())]), (), ("Mine (step 'b')",)),
     "bagging": (BaggingClassifier(Mine()), (), ("Mine (step 'estimator')",)),
+    "each in the other": (NESTED, (), ()),
+    "lists": (OneHotEncoder(), [{"categories": [["a"]]}, {"categories": [["b"]]}], ()),
     "precomputed": (SVC(kernel="precomputed"), (), ("kernel of SVC",)),
     "precomputed candidate": (SVC(), [{"kernel": "precomputed"}], ("kernel of SVC",)),
     "own kernel": (SVC(kernel=mine), (), ("kernel of SVC",)),
@@ -244,6 +248,7 @@ CASES = {
     "scipy": (RandomizedSearchCV(SVC(), {"C": stats.uniform(1, 2)}), (), ()),
     "search of kernels": (GridSearchCV(SVC(), {"kernel": ["precomputed"]}), (), ("param_grid",)),
     "search of steps": (GridSearchCV(SCALED, {"standardscaler": [Mine()]}), (), ("Mine",)),
+    "folds of one": (GridSearchCV(SVC(), {"C": [1.0]}, cv=LeaveOneOut()), (), ()),
     "own folds": (GridSearchCV(SVC(), {"C": [1.0]}, cv=mine), (), ("cv of GridSearchCV",)),
     "frozen": (FrozenEstimator(Mine().fit([[0], [1]], [0, 1])), (), ("Mine (step 'estimator')",)),
     "cache": (make_pipeline(StandardScaler(), SVC(), memory=Memory(None)), (), ()),

@@ -630,6 +630,15 @@ def test_losses_beside_one_text_among_labels_are_those_beside_a_missing_one(scor
         assert np.flatnonzero(losses[0]).tolist() == [0]
 
 
+def test_rows_of_several_targets_are_read_one_by_one():
+    X, public = np.zeros((2, 1)), np.array([[1.0, 2.0]] * 2)
+    y = in_public_schema(X, [[1, 2.0], ["x", 3.0]], X, public).y
+    np.testing.assert_array_equal(y, [[1.0, 2.0], [np.nan, 3.0]])
+    truth = pd.DataFrame({"a": [True, False], "b": [1, 2]})  # read as integers
+    y = in_public_schema(X, [[True, 2], [0.0, 3]], X, truth).y
+    assert [[type(cell) for cell in row] for row in y] == [[int, int]] * 2
+
+
 def test_targets_that_are_numbers_or_beside_texts_stay():
     X = np.zeros((2, 1))
     texts = np.array(["1", "2"])

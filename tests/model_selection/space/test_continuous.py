@@ -28,6 +28,9 @@ class TestContinuousSpace:
         space = ContinuousSpace([SPACE])
         np.testing.assert_array_equal(space.start(None), [0.5, 0.5, 0.5])
         np.testing.assert_array_equal(space.start([0.1, 0.2, 0.3]), [0.1, 0.2, 0.3])
+        corner = space.start([0, 1, 1])
+        np.testing.assert_array_equal(corner, [0.0, 1.0, 1.0])
+        assert corner.dtype == np.float64  # a step from it is not rounded
         start = space.start({"C": 1.0, "depth": 5, "rate": 3.5})
         np.testing.assert_allclose(start, [0.5, 0.5, 0.75])
 
@@ -38,6 +41,7 @@ class TestContinuousSpace:
             ({"a": np.array([1.0, 2.0])}, "DPBayesSearchCV"),
             ([{"a": (0.0, 1.0)}, {"b": (0.0, 1.0)}], "DPBayesSearchCV"),
             ([], "one dict"),
+            ([3], "one dict"),
             ({}, "no parameter"),
             ({"a": [1]}, "no parameter"),
             ({"a": stats.norm()}, "infinite support"),

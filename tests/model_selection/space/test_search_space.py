@@ -52,6 +52,7 @@ def test_integer_ranges_hold_both_ends_as_python_ints():
         ((1.0, 9), float),
         ((1, 9.0, "log-uniform"), float),
         (stats.uniform(0, 1), float),
+        (stats.uniform, float),  # a family without parameters
         (np.linspace(0, 1, 5), float),
     ],
 )
@@ -107,6 +108,16 @@ def test_ends_of_an_integer_range_are_as_likely_as_the_middle():
         counts[setting["n"]] += 1
     # chi-square, 4 degrees of freedom: false alarm 1e-6 at 33.4
     assert ((counts - 1000) ** 2 / 1000).sum() < 33.4
+
+
+@pytest.mark.parametrize("draw", [SearchSpace.sample, SearchSpace.candidates])
+def test_dicts_are_equally_likely_and_so_are_categories(draw):
+    space = SearchSpace([{"x": (0.0, 1.0), "kind": ["a", "b", "c"]}, {"y": (0.0, 1.0)}])
+    kinds = [setting.get("kind") for setting in draw(space, 600, random_state=2)]
+    counts = np.array([kinds.count(kind) for kind in ("a", "b", "c", None)])
+    expected = np.array([100, 100, 100, 300])
+    # chi-square, 3 degrees of freedom: false alarm 1e-6 at 30.7
+    assert ((counts - expected) ** 2 / expected).sum() < 30.7
 
 
 def test_encoding_lies_in_the_unit_cube_and_round_trips():

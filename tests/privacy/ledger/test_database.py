@@ -94,6 +94,16 @@ def test_a_symbolic_link_leads_to_one_budget(path, tmp_path):
     assert len(ledger.entries) == 1
 
 
+def test_a_file_system_without_links_holds_a_ledger_too(path, monkeypatch):
+    def link(*names):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", link)
+    PrivacyLedger(1.0, path=path).charge(pure(0.5))
+    assert len(PrivacyLedger(1.0, path=path).entries) == 1
+    assert os.listdir(Path(path).parent) == [Path(path).name]
+
+
 def test_one_file_by_two_names_is_refused(path, monkeypatch):
     """The journal of a process that was killed is beside one of the names only.
 

@@ -77,6 +77,18 @@ def test_a_pure_budget_refuses_delta():
         ledger.charge(PrivacyGuarantee(epsilon=1.0, delta=1e-300))
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_guarantee_that_says_nothing_for_replaced_records_does_not_fit(order):
+    """As two steps, (1, .3) for added records has a delta of 0.3 (1 + e), above 1."""
+    ledger = PrivacyLedger(100.0, 0.9)
+    added = PrivacyGuarantee(epsilon=1.0, delta=0.3, neighbours="add-remove")
+    first, second = [PrivacyGuarantee(epsilon=1.0, delta=0.1), added][::order]
+    ledger.charge(first)
+    with pytest.raises(BudgetExceededError):
+        ledger.charge(second)
+    assert [entry.guarantee for entry in ledger.entries] == [first]
+
+
 def test_what_is_spent_is_stated_at_the_sum_of_the_deltas():
     ledger = PrivacyLedger(3.0, 1e-4)
     ledger.charge(PrivacyGuarantee(epsilon=1.0, delta=1e-5))

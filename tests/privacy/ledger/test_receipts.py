@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import os
 import pickle
 import signal
@@ -11,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from _support.forks import forking
-from _support.internals import PROCESS, Receipt
+from _support.internals import _CARRIED, PROCESS, Receipt, payments_ending
 from _support.paid import ROWS, Paid
 from _support.planted import put
 from skdpbo.privacy import PrivacyLedger, charged_elsewhere
@@ -27,6 +28,24 @@ def fit():
 @pytest.fixture(params=["memory", "file"])
 def ledger(request, tmp_path):
     return PrivacyLedger(1.0, path=tmp_path / "ledger" if request.param == "file" else None)
+
+
+def test_an_object_that_takes_the_place_of_an_estimator_carries_no_ledger(ledger):
+    with ledger:
+        estimator = Paid()
+    key = id(estimator)
+    assert key in _CARRIED
+    del estimator
+    gc.collect()
+    assert key not in _CARRIED
+
+
+def test_payments_of_the_surrounding_fit_go_on(ledger):
+    with ledger, charged_elsewhere():
+        with payments_ending():
+            fit()
+        fit()
+    assert ledger.entries == ()
 
 
 def blocks():

@@ -446,6 +446,23 @@ class TestLiuTalwar:
         total = selection_guarantee(trial, TrialLaw(30), delta=1e-3, method="liu_talwar")
         assert total.epsilon == pytest.approx(3 * (0.1 + math.sqrt(2e-14)), rel=1e-12)
 
+    @pytest.mark.parametrize(("delta", "cap"), [(1e-14, None), (0.0, 3)])
+    def test_a_pair_whose_delta_is_too_large_has_no_total(self, delta, cap):
+        """The largest delta_1 is 2.15e-15; a cap of 3 costs more than the total delta."""
+        accounting = {"delta": 1e-5, "method": "liu_talwar"}
+        trial = PrivacyGuarantee(epsilon=1.0, delta=delta)
+        with pytest.raises(ValueError, match="No epsilon holds"):
+            selection_guarantee(trial, TrialLaw(10), max_trials=cap, **accounting)
+        small = replace(trial, delta=1e-16)
+        assert selection_guarantee(small, TrialLaw(10), **accounting).epsilon > 3
+
+    @pytest.mark.parametrize("method", ["profile", "papernot_steinke"])
+    def test_a_cap_that_costs_more_than_epsilon_is_named(self, method):
+        cap = {"delta": 0.2, "law": TrialLaw(30), "max_trials": 60, "method": method}
+        assert candidate_mu(0.5, **cap) > 0
+        with pytest.raises(ValueError, match="a cap of max_trials=60 costs more"):
+            candidate_mu(0.49, **cap)  # it costs 0.498
+
     @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
     @pytest.mark.parametrize("mean", [3, 30, 300])
