@@ -124,8 +124,8 @@ _EDGE = [
     ),
     (
         "rows/_public_types.py",
-        "            return values.astype(dtype), np.ones",
-        "            return values, np.ones",
+        "        return values.astype(dtype), np.ones",
+        "        return values, np.ones",
         f"{_SEARCH}/rows/test_protected.py",
     ),
     (
