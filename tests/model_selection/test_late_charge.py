@@ -99,7 +99,6 @@ def test_rows_of_a_shape_that_the_estimator_refuses_cost_nothing(shape, search):
         assert "array=" not in str(caught.value)  # of synthetic rows
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("search", ALL)
 def test_a_truth_value_as_random_state_costs_nothing(search):
     # For scikit-learn it is an integer.
